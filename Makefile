@@ -1,0 +1,59 @@
+# slurm-vgpu: fractional GPUs for Slurm.
+#
+#   make            build the C parts and the Python environment into build/
+#   make demo       a simulated two-node cluster runs vGPU jobs before your eyes
+#   make test       every test that needs no GPU
+#   make lint       clang-format, ruff, mypy, luacheck
+#   make bench      measured promises, each beside its baseline
+#   make soak fuzz  the long tests
+#   make install    DESTDIR= PREFIX= LIBDIR= SYSCONFDIR= PYTHON= are honoured; `make uninstall` undoes it
+#
+# Each folder with C code has a module.mk that adds its targets to $(ALL); nothing is built outside build/.
+
+PREFIX     ?= /usr
+SYSCONFDIR ?= /etc
+LIBDIR     ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch)
+PKGLIBDIR   = $(LIBDIR)/slurm-vgpu
+DATADIR     = $(PREFIX)/share/slurm-vgpu
+SLURM_PREFIX ?=
+SLURM_CFLAGS ?= $(if $(SLURM_PREFIX),-I$(SLURM_PREFIX)/include)
+
+B      := build
+VENV   := $(B)/venv
+PY     := $(VENV)/bin/python
+CC     ?= gcc
+CUDA_INCLUDE := $(VENV)/include-cuda
+
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+CFLAGS  ?= -O2 -g
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -fstack-protector-strong \
+	-MMD -MP $(WARN) $(CFLAGS) -Ispank -isystem $(CUDA_INCLUDE)
+ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
+PATHS   := -DVGPU_PKGLIBDIR='"$(PKGLIBDIR)"' -DVGPU_DATADIR='"$(DATADIR)"' -DVGPU_SYSCONFDIR='"$(SYSCONFDIR)"'
+
+ALL :=
+INSTALL_TARGETS :=
+.DEFAULT_GOAL := all
+
+include $(sort $(wildcard slurm_plugins/module.mk spank/*/module.mk tests/*/module.mk packaging/module.mk))
+
+.PHONY: all setup demo test lint bench soak fuzz install uninstall clean
+all: setup
+	@$(MAKE) --no-print-directory build-all
+build-all: $(ALL)
+.PHONY: build-all
+
+# --- what the build and the tests need: Debian packages and a virtual environment -----------------------
+setup: $(B)/.setup
+$(B)/.setup: packaging/setup.sh pyproject.toml
+	@packaging/setup.sh $(VENV)
+	@mkdir -p $(B) && touch $@
+
+$(B)/%.o: %.c | $(B)/.setup
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PATHS) -c -o $@ $<
+
+clean:
+	rm -rf $(B)/obj $(filter-out $(B)/venv $(B)/.setup,$(wildcard $(B)/*))
+
+-include $(shell find $(B) -name '*.d' -not -path '*/venv/*' 2>/dev/null)
