@@ -1,0 +1,81 @@
+"""The life of a sandbox: a runner outside, an init inside, and the body that it was made for."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.sandbox import devices, filesystem, gpus, kernel, processes, suite, users
+from tests.sandbox.errors import SandboxError
+from tests.sandbox.paths import STAGE, STEP_DIR
+
+HOSTNAME = "slurm-vgpu"
+_NAMESPACES = (
+    kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWPID
+    | kernel.CLONE_NEWNET
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWUTS
+)
+_PATIENCE = 5.0  # seconds for the command to go when it is asked to
+NEEDS = (
+    "needs root and the right to mount, to make a machine of its own: start it with sudo, "
+    "or in a container that has CAP_SYS_ADMIN"
+)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A machine with simulated GPUs that exists while one function runs in it."""
+
+    machine: gpus.Machine
+
+    def run(self, body: Callable[[], int]) -> int:
+        """Run body, as root and in a process of its own, inside. Returns its exit code.
+
+        Everything that was started inside is killed when body ends or when this process dies, of whatever.
+        """
+        if os.geteuid() != 0:
+            raise SandboxError(NEEDS)
+        processes.hold_signals()
+        try:
+            kernel.unshare(_NAMESPACES)
+        except PermissionError:
+            raise SandboxError(NEEDS) from None
+        alive, runner = os.pipe()
+        init = processes.fork(lambda: self._init(alive, runner, body))
+        os.close(alive)
+        os.write(runner, b"!")
+        return processes.wait(init, patience=_PATIENCE)
+
+    def _init(self, alive: int, runner: int, body: Callable[[], int]) -> int:
+        """Process 1 inside: the kernel kills all others when it ends, and it ends with the runner."""
+        kernel.die_with_parent()
+        os.close(runner)
+        if not os.read(alive, 1):  # the runner died before it could be noticed
+            return 1
+        os.close(alive)
+        processes.hold_signals()
+        try:
+            self._set_up()
+        except SandboxError as error:
+            print(f"sandbox: {error}", file=sys.stderr)
+            return 2
+        except OSError as error:
+            print(f"sandbox: cannot be set up: {error}", file=sys.stderr)
+            return 2
+        return processes.stopped_early() or processes.wait(processes.fork(body), reap_orphans=True)
+
+    def _set_up(self) -> None:
+        filesystem.stage()
+        suite.install(STAGE)
+        suite.install_driver(STAGE)
+        filesystem.lay()
+        users.add_users(Path("/etc"), Path("/home"))
+        filesystem.name_host(HOSTNAME)
+        devices.mount_dev(self.machine.minors)
+        gpus.plug_in(self.machine)
+        STEP_DIR.mkdir()
+        filesystem.mount_proc()
+        kernel.loopback_up()
