@@ -35,7 +35,9 @@ ALL :=
 INSTALL_TARGETS :=
 .DEFAULT_GOAL := all
 
-include $(sort $(wildcard slurm_plugins/module.mk spank/*/module.mk tests/*/module.mk packaging/module.mk))
+# proto first: others name its variables.
+include spank/proto/module.mk
+include $(filter-out spank/proto/module.mk,$(sort $(wildcard slurm_plugins/module.mk spank/*/module.mk tests/*/module.mk packaging/module.mk)))
 
 .PHONY: all setup demo test lint bench soak fuzz install uninstall clean
 all: setup
