@@ -33,7 +33,7 @@ enum vgpu_type {
     VGPU_UNBIND_JOB = 3,  /* unbind_request -> status_reply */
     VGPU_LIST = 4,        /* list_request -> list_reply: one record per message, cursor walks */
     VGPU_POLICY = 5,      /* policy_request -> status_reply */
-    VGPU_STEP_FATE = 6,   /* unbind_request -> status_reply: why vgpud ended this step, if it did */
+    VGPU_STEP_FATE = 6,   /* unbind_request -> status_reply: OK and why vgpud ended this step, or NOT_FOUND if it did not */
     /* the step's attach socket: the processes of the step */
     VGPU_ATTACH = 32,  /* attach_request -> attach_reply + (control, account) descriptors of each vGPU */
     VGPU_MEASURE = 33, /* measure_request -> measure_reply: what the driver says this process holds on a GPU */
@@ -152,9 +152,15 @@ struct vgpu_policy_request {
     char burst_class[VGPU_NAME_MAX];
 };
 
+enum vgpu_attach_flag {
+    /* This program attached before and keeps its charges (a new connection; vgpud was restarted). Without it an earlier
+     * program of the same pid has been replaced by exec, and its charges go. */
+    VGPU_ATTACH_AGAIN = 1u << 0,
+};
+
 struct vgpu_attach_request {
     struct vgpu_head head;
-    uint32_t flags;
+    uint32_t flags; /* enum vgpu_attach_flag */
     uint32_t reserved;
 };
 
