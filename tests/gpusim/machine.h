@@ -1,8 +1,8 @@
 /* machine.h - the machine file: which GPUs a simulated machine has and how they are linked.
  *
- * One statement per line, a list of key=value separated by blanks; the first key says what the line is. `#` starts a
- * comment. A value with blanks is written in double quotes. Keys are lower case. Sizes are whole numbers with KiB, MiB,
- * GiB or TiB.
+ * One statement per line, a list of key=value separated by blanks; the first key says what the line
+ * is. `#` starts a comment. A value with blanks is written in double quotes. Keys are lower case.
+ * Sizes are whole numbers with KiB, MiB, GiB or TiB.
  *
  *   machine=pairs driver=580.65.06 cuda=13.0 timeslice=2ms context=256MiB
  *   gpu=0-3 name="NVIDIA A100-PCIE-40GB" memory=40GiB sms=108 cc=8.0 bandwidth=1555
@@ -12,20 +12,31 @@
  *   link=0,1 count=12 version=3
  *   pcie=0,1 level=PIX
  *
- * machine=NAME   the first statement, always. driver= text (default 580.65.06), cuda= MAJOR.MINOR (13.0), timeslice= (2ms),
- *                context= device memory that a context takes (256MiB).
- * gpu=LIST       one or more GPUs by index; what a later line says about a GPU adds to or replaces an earlier one. The
- *                indices used must be 0 to n-1. name=, memory= and sms= are required (on any line), the rest has defaults:
- *                cc= compute capability (8.0), bandwidth= GB/s of its memory (1500), pci= (0000:11:00.0 for GPU 0,
- *                0000:12:00.0 ...), uuid= (made from machine name and index), serial= (likewise), minor= N of /dev/nvidiaN
- *                (the index), numa= (0; -1: none), cpus= list of the nearest CPUs ("": all), pciegen= (4), pciewidth= (16).
- *                A pci=, uuid=, serial= or minor= belongs to one GPU.
- * link=PAIRS     NVLinks between two GPUs: count= links of version= (NVLink generation 1 to 5).
- * switch=LIST    each of these GPUs has count= links of version= to an NVSwitch.
- * pcie=PAIRS     level= how two GPUs reach each other over PCIe: PIX, PXB, PHB, NODE, SYS (default: NODE if both have the
- *                same numa=, else SYS).
- * PAIRS          a LIST stands for every pair in it; LIST:LIST for every pair of one from each side.
- * LIST           numbers and ranges: 0,2,4-7.
+ * machine=NAME
+ *     The first statement, always. driver= text (580.65.06), cuda= MAJOR.MINOR (13.0), timeslice=
+ *     (2ms), context= device memory that a context takes (256MiB).
+ *
+ * gpu=LIST
+ *     One or more GPUs by index; what a later line says about a GPU adds to or replaces an earlier
+ *     one. The indices used must be 0 to n-1. name=, memory= and sms= are required (on any line),
+ *     the rest has defaults: cc= compute capability (8.0), bandwidth= GB/s of its memory (1500),
+ *     pci= (0000:11:00.0 for GPU 0, 0000:12:00.0 for GPU 1 ...), uuid= and serial= (made from
+ *     machine name and index), minor= N of /dev/nvidiaN (the index), numa= (0; -1: none), cpus=
+ * list of the nearest CPUs (empty: all), pciegen= (4), pciewidth= (16). pci=, uuid=, serial= and
+ * minor= belong to one GPU.
+ *
+ * link=PAIRS
+ *     NVLinks between two GPUs: count= links of version= (NVLink generation 1 to 5).
+ *
+ * switch=LIST
+ *     Each of these GPUs has count= links of version= to an NVSwitch.
+ *
+ * pcie=PAIRS
+ *     level= how two GPUs reach each other over PCIe: PIX, PXB, PHB, NODE, SYS (default: NODE if
+ *     both have the same numa=, else SYS).
+ *
+ * LIST is numbers and ranges: 0,2,4-7. PAIRS: a LIST stands for every pair in it, LIST:LIST for
+ * every pair of one from each side.
  */
 #ifndef GPUSIM_MACHINE_H
 #define GPUSIM_MACHINE_H
@@ -51,7 +62,7 @@ enum gpusim_pcie {
 
 struct gpusim_gpu_spec {
     char name[96];
-    char uuid[48];  /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx */
+    char uuid[48]; /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx */
     char serial[24];
     char cpus[128]; /* "": all */
     uint8_t uuid_bytes[16];
@@ -61,7 +72,7 @@ struct gpusim_gpu_spec {
     uint32_t sms, cc_major, cc_minor;
     uint32_t minor; /* /dev/nvidia<minor> */
     uint32_t pcie_gen, pcie_width;
-    int32_t numa;                         /* -1: none */
+    int32_t numa;                          /* -1: none */
     uint32_t switch_links, switch_version; /* to an NVSwitch */
 };
 
@@ -81,16 +92,19 @@ struct gpusim_machine {
     struct gpusim_pair pairs[GPUSIM_MAX_GPUS][GPUSIM_MAX_GPUS]; /* symmetric */
 };
 
-/* Parse text; `name` stands for the file in errors ("NAME:LINE: ..."). Returns 0, or -1 with err. */
-int gpusim_machine_parse(const char *text, size_t length, const char *name, struct gpusim_machine *machine,
-                         struct gpusim_error *err);
+/* Parse text; `name` stands for the file in errors ("NAME:LINE: ..."). Returns 0, or -1 with err.
+ */
+int gpusim_machine_parse(const char *text, size_t length, const char *name,
+                         struct gpusim_machine *machine, struct gpusim_error *err);
 
 int gpusim_machine_read(const char *path, struct gpusim_machine *machine, struct gpusim_error *err);
 
-/* NVLinks over which two GPUs reach each other: direct ones, or through the switch the smaller number of both. */
+/* NVLinks over which two GPUs reach each other: direct ones, or through the switch the smaller
+ * number of both. */
 uint32_t gpusim_machine_links(const struct gpusim_machine *machine, uint32_t a, uint32_t b);
 
 /* Format an error; returns -1. err may be NULL. */
-int gpusim_errorf(struct gpusim_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int gpusim_errorf(struct gpusim_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,13 +1,16 @@
-/* state.h - the state of the simulated GPUs of one machine: a file that all processes of all users map.
+/* state.h - the state of the simulated GPUs of one machine: a file that all processes of all users
+ * map.
  *
- * It is the truth about the simulated hardware: who holds how many bytes of which kind, and who used a GPU for how long.
- * libcuda.so.1 changes it, libnvidia-ml.so.1 and `gpusim stat` read it. Everybody looks through the functions below:
- * they first bring the state up to date (reap the dead, let time pass).
+ * It is the truth about the simulated hardware: who holds how many bytes of which kind, and who
+ * used a GPU for how long. libcuda.so.1 changes it, libnvidia-ml.so.1 and `gpusim stat` read it.
+ * Everybody looks through the functions below: they first bring the state up to date (reap the
+ * dead, let time pass).
  *
- * A process may die at any instruction. Every lock is a robust mutex; what is inside is either one word per fact, or is
- * computed again from the processes' own rows when the holder died. A process is known to be alive by a robust mutex
- * that its keeper thread holds as long as the process runs (the kernel marks it at death, at kill -9 and at execve), and
- * while it registers by pid and start time.
+ * A process may die at any instruction. Every lock is a robust mutex; what is inside is either one
+ * word per fact, or is computed again from the processes' own rows when the holder died. A process
+ * is known to be alive by a robust mutex that its keeper thread holds as long as the process runs
+ * (the kernel marks it at death, at kill -9 and at execve), and while it registers by pid and start
+ * time.
  *
  * GPU time is arithmetic: see timeline.c.
  */
@@ -51,7 +54,7 @@ enum gpusim_kind {
 extern const char *const gpusim_kind_names[GPUSIM_KINDS];
 
 struct gpusim_usage {
-    _Atomic uint64_t window;           /* number of the newest window: time / GPUSIM_WINDOW_NS */
+    _Atomic uint64_t window;             /* number of the newest window: time / GPUSIM_WINDOW_NS */
     _Atomic uint32_t ns[GPUSIM_WINDOWS]; /* busy ns in window w at w % GPUSIM_WINDOWS */
 };
 
@@ -87,7 +90,7 @@ struct gpusim_process {
     _Atomic uint32_t state; /* enum gpusim_process_state */
     _Atomic int32_t pid;
     uint32_t uid;
-    int32_t group; /* index into groups; -1: none */
+    int32_t group;       /* index into groups; -1: none */
     uint64_t start_time; /* clock ticks after boot, as in /proc/PID/stat */
     uint64_t release_at; /* DEAD: CLOCK_MONOTONIC ns */
     pthread_mutex_t life;
@@ -96,8 +99,8 @@ struct gpusim_process {
     alignas(64) struct gpusim_account gpus[GPUSIM_MAX_GPUS];
 };
 
-/* The sum over the processes that had GPUSIM_GROUP=NAME in their environment at cuInit: the exact high-water mark of
- * several processes together. */
+/* The sum over the processes that had GPUSIM_GROUP=NAME in their environment at cuInit: the exact
+ * high-water mark of several processes together. */
 struct gpusim_group {
     char name[GPUSIM_GROUP_NAME]; /* "": free */
     struct {
@@ -108,8 +111,9 @@ struct gpusim_group {
 struct gpusim_gpu {
     pthread_mutex_t memory_lock;
     _Atomic uint64_t used, peak; /* bytes of all processes and orphaned */
-    _Atomic uint64_t orphaned;   /* exported memory whose exporter is gone but which others still hold */
-    _Atomic uint64_t xids;       /* number of XID errors so far */
+    _Atomic uint64_t
+        orphaned;          /* exported memory whose exporter is gone but which others still hold */
+    _Atomic uint64_t xids; /* number of XID errors so far */
     _Atomic uint32_t last_xid;
     _Atomic uint64_t last_xid_time; /* CLOCK_MONOTONIC ns */
 
@@ -121,7 +125,8 @@ struct gpusim_gpu {
     _Atomic uint64_t switches;
     uint64_t active[GPUSIM_MAX_PROCESSES / 64]; /* processes with work not done */
     struct {
-        /* What is about to be stored, so that the death of the lock's holder half way loses nothing. */
+        /* What is about to be stored, so that the death of the lock's holder half way loses
+         * nothing. */
         uint32_t valid, process;
         uint64_t consumed, now, busy;
     } step;
@@ -149,10 +154,12 @@ struct gpusim_state {
     uint32_t magic, layout;
     uint64_t size; /* of this struct */
     struct gpusim_machine machine;
-    pthread_mutex_t table_lock; /* processes, groups, shares, events; taken before any GPU's locks */
-    _Atomic uint32_t process_limit; /* processes[] beyond were never used */
+    pthread_mutex_t
+        table_lock; /* processes, groups, shares, events; taken before any GPU's locks */
+    _Atomic uint32_t process_limit;    /* processes[] beyond were never used */
     _Atomic uint64_t release_delay_ns; /* fault: memory of a dead process stays listed so long */
-    _Atomic uint64_t faults_applied;   /* identifies the version of the faults file whose XIDs were applied */
+    _Atomic uint64_t
+        faults_applied; /* identifies the version of the faults file whose XIDs were applied */
     struct gpusim_gpu gpus[GPUSIM_MAX_GPUS];
     struct gpusim_group groups[GPUSIM_MAX_GROUPS];
     struct gpusim_share shares[GPUSIM_MAX_SHARES];
@@ -160,15 +167,18 @@ struct gpusim_state {
     struct gpusim_process processes[GPUSIM_MAX_PROCESSES];
 };
 
-/* --- state.c: opening, processes ------------------------------------------------------------------------------------ */
+/* --- state.c: opening, processes
+ * ------------------------------------------------------------------------------------ */
 
-/* Map the state of the machine in `dir` (GPUSIM_DIR), making it from dir/machine if nobody has. NULL with err. */
+/* Map the state of the machine in `dir` (GPUSIM_DIR), making it from dir/machine if nobody has.
+ * NULL with err. */
 struct gpusim_state *gpusim_open(const char *dir, struct gpusim_error *err);
 void gpusim_close(struct gpusim_state *state);
 
 uint64_t gpusim_now(void); /* CLOCK_MONOTONIC ns */
 
-/* Enter the calling process; a thread that keeps it alive starts. Returns its row's index, or -1 with err. */
+/* Enter the calling process; a thread that keeps it alive starts. Returns its row's index, or -1
+ * with err. */
 int gpusim_register(struct gpusim_state *state, const char *group, struct gpusim_error *err);
 
 /* Take the dead out, release their memory. Cheap: no system call for processes that are alive. */
@@ -177,36 +187,49 @@ void gpusim_reap(struct gpusim_state *state);
 /* Is row i in use (alive, or dead with its memory not yet released)? */
 bool gpusim_listed(const struct gpusim_state *state, int i);
 
-void gpusim_lock(struct gpusim_state *state);   /* the table */
+void gpusim_lock(struct gpusim_state *state); /* the table */
 void gpusim_unlock(struct gpusim_state *state);
 
-/* --- account.c: bytes ----------------------------------------------------------------------------------------------- */
+/* --- account.c: bytes
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* Take bytes of a GPU's memory for a process. False: not so much is free (after reaping the dead). */
-bool gpusim_take(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind, uint64_t bytes);
-void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind, uint64_t bytes);
+/* Take bytes of a GPU's memory for a process. False: not so much is free (after reaping the dead).
+ */
+bool gpusim_take(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
+                 uint64_t bytes);
+void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
+                 uint64_t bytes);
 
-/* Remove a dead process' bytes; exported memory that others hold becomes orphaned. Table lock held. */
+/* Remove a dead process' bytes; exported memory that others hold becomes orphaned. Table lock held.
+ */
 void gpusim_account_clear(struct gpusim_state *state, int process);
 
-/* Exported memory. The share is found by the memory file's device and inode. Return its index or -1. */
-int gpusim_share_create(struct gpusim_state *state, int process, int gpu, uint64_t bytes, uint64_t device, uint64_t inode);
+/* Exported memory. The share is found by the memory file's device and inode. Return its index or
+ * -1. */
+int gpusim_share_create(struct gpusim_state *state, int process, int gpu, uint64_t bytes,
+                        uint64_t device, uint64_t inode);
 int gpusim_share_join(struct gpusim_state *state, int process, uint64_t device, uint64_t inode);
 void gpusim_share_leave(struct gpusim_state *state, int process, int share);
 
-/* --- timeline.c: time ----------------------------------------------------------------------------------------------- */
+/* --- timeline.c: time
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Let time pass on a GPU until now. */
 void gpusim_advance(struct gpusim_state *state, int gpu);
 
-/* Give a GPU ns of work of a process. Returns the point of the process' work at which it is done. */
+/* Give a GPU ns of work of a process. Returns the point of the process' work at which it is done.
+ */
 uint64_t gpusim_submit(struct gpusim_state *state, int process, int gpu, uint64_t ns);
 
 /* Has the process had so much of the GPU? */
 bool gpusim_reached(struct gpusim_state *state, int process, int gpu, uint64_t work);
 
-/* Sleep until it has, or until the deadline (CLOCK_MONOTONIC ns; 0: none). Returns whether it has. */
-bool gpusim_wait(struct gpusim_state *state, int process, int gpu, uint64_t work, uint64_t deadline);
+/* Sleep until it has, or until the deadline (CLOCK_MONOTONIC ns; 0: none). Returns whether it has.
+ */
+bool gpusim_wait(struct gpusim_state *state, int process, int gpu, uint64_t work,
+                 uint64_t deadline);
 
 /* When it had (CLOCK_MONOTONIC ns); 0 if it has not. */
 uint64_t gpusim_time_of(struct gpusim_state *state, int process, int gpu, uint64_t work);
