@@ -1,0 +1,16 @@
+"""vgpu config: the commands around the plan."""
+
+import click
+
+from pysched.cli.main import SETTINGS, LazyGroup
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings=SETTINGS,
+    lazy={
+        "generate": ("pysched.cli.config_generate", "Write Slurm's configuration from a plan."),
+    },
+)
+def command() -> None:
+    """Generate and check the configuration of the cluster."""
