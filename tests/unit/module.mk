@@ -1,0 +1,35 @@
+# C units: each tests/unit/c/test_*.c becomes a program that checks its claims, with address and undefined-behaviour
+# sanitizers. It is linked with whatever it needs of UNIT_SRC: folders with pure parts append to that variable.
+# Tests named in UNIT_THREADS are built with the thread sanitizer too.
+UNIT_SRC     += $(PROTO_SRC)
+UNIT_THREADS +=
+UNIT_TESTS   := $(patsubst tests/unit/c/%.c,%,$(wildcard tests/unit/c/test_*.c))
+UNIT_BIN     := $(UNIT_TESTS:%=$(B)/tests/unit/%) $(UNIT_THREADS:%=$(B)/tests/unit/%-threads)
+
+ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -O1 -g
+TSAN_FLAGS := -fsanitize=thread -O1 -g
+
+$(B)/asan/%.o: %.c | $(B)/.setup
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PATHS) $(ASAN_FLAGS) -c -o $@ $<
+$(B)/tsan/%.o: %.c | $(B)/.setup
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PATHS) $(TSAN_FLAGS) -c -o $@ $<
+
+$(B)/asan/parts.a: $(UNIT_SRC:%.c=$(B)/asan/%.o)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(B)/tsan/parts.a: $(UNIT_SRC:%.c=$(B)/tsan/%.o)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(B)/tests/unit/%-threads: $(B)/tsan/tests/unit/c/%.o $(B)/tsan/parts.a
+	@mkdir -p $(@D)
+	$(CC) $(TSAN_FLAGS) $(LDFLAGS) -o $@ $^ -lm -ldl -lpthread
+$(B)/tests/unit/%: $(B)/asan/tests/unit/c/%.o $(B)/asan/parts.a
+	@mkdir -p $(@D)
+	$(CC) $(ASAN_FLAGS) $(LDFLAGS) -o $@ $^ -lm -ldl -lpthread
+
+.PHONY: build-unit-tests
+build-unit-tests: $(UNIT_BIN)
+.SECONDARY: $(UNIT_TESTS:%=$(B)/asan/tests/unit/c/%.o) $(UNIT_THREADS:%=$(B)/tsan/tests/unit/c/%.o)
