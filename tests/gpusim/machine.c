@@ -142,6 +142,19 @@ static int string(struct parser *p, const struct field *f, char *out, size_t roo
     return 0;
 }
 
+/* One word of a list that ends with NULL; *out is its place. */
+static int choice(struct parser *p, const struct field *f, const char *const words[], uint32_t *out)
+{
+    for (uint32_t i = 0; words[i]; i++) {
+        if (strcmp(f->value, words[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return fail(p, "%s=%s: %s, %s%s%s is needed", f->key, f->value, words[0], words[1],
+                words[2] ? " or " : "", words[2] ? words[2] : "");
+}
+
 /* "0,2,4-7" into a set of GPU indices, up to `end` (a terminator that may be ':' or 0). */
 static int list(struct parser *p, const char *key, const char **text, uint32_t *set)
 {
@@ -260,6 +273,14 @@ static int gpu_field(struct parser *p, const struct field *f, int i, bool single
         return number32(p, f, 1, 6, &gpu->pcie_gen);
     if (strcmp(f->key, "pciewidth") == 0)
         return number32(p, f, 1, 16, &gpu->pcie_width);
+    static const char *const off_on[] = {"off", "on", NULL};
+    static const char *const compute[] = {"default", "exclusive", "prohibited", NULL};
+    if (strcmp(f->key, "persistence") == 0)
+        return choice(p, f, off_on, &gpu->persistence);
+    if (strcmp(f->key, "mig") == 0)
+        return choice(p, f, off_on, &gpu->mig);
+    if (strcmp(f->key, "compute") == 0)
+        return choice(p, f, compute, &gpu->compute);
     if (strcmp(f->key, "pci") == 0) {
         p->has_pci[i] = true;
         return pci(p, f, gpu);
@@ -296,7 +317,7 @@ static int gpu_field(struct parser *p, const struct field *f, int i, bool single
     return fail(p,
                 "unknown key %s=; a gpu= line knows name, memory, sms, cc, bandwidth, pci, uuid, "
                 "serial, minor, numa, "
-                "cpus, pciegen, pciewidth",
+                "cpus, pciegen, pciewidth, persistence, compute, mig",
                 f->key);
 }
 
@@ -615,7 +636,7 @@ int gpusim_machine_parse(const char *text, size_t length, const char *name,
                                        .context_bytes = 256ull << 20};
     for (int i = 0; i < GPUSIM_MAX_GPUS; i++) {
         machine->gpus[i] = (struct gpusim_gpu_spec){
-            .cc_major = 8, .bandwidth = 1500000000000ull, .pcie_gen = 4, .pcie_width = 16};
+            .cc_major = 8, .bandwidth = 1500000000000ull, .pcie_gen = 4, .pcie_width = 16, .persistence = 1};
     }
     if (length > MAX_FILE)
         return gpusim_errorf(err, "%s: a machine file has at most %u bytes", name, MAX_FILE);

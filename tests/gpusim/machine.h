@@ -21,9 +21,10 @@
  *     one. The indices used must be 0 to n-1. name=, memory= and sms= are required (on any line),
  *     the rest has defaults: cc= compute capability (8.0), bandwidth= GB/s of its memory (1500),
  *     pci= (0000:11:00.0 for GPU 0, 0000:12:00.0 for GPU 1 ...), uuid= and serial= (made from
- *     machine name and index), minor= N of /dev/nvidiaN (the index), numa= (0; -1: none), cpus=
- * list of the nearest CPUs (empty: all), pciegen= (4), pciewidth= (16). pci=, uuid=, serial= and
- * minor= belong to one GPU.
+ *     machine name and index), minor= N of /dev/nvidiaN (the index), numa= (0; -1: none), cpus= list
+ *     of the nearest CPUs (empty: all), pciegen= (4), pciewidth= (16), persistence= off or on (on),
+ *     compute= default, exclusive or prohibited (default), mig= off or on (off). pci=, uuid=,
+ *     serial= and minor= belong to one GPU.
  *
  * link=PAIRS
  *     NVLinks between two GPUs: count= links of version= (NVLink generation 1 to 5).
@@ -51,6 +52,12 @@ struct gpusim_error {
     char text[320];
 };
 
+enum gpusim_compute {
+    GPUSIM_COMPUTE_DEFAULT,
+    GPUSIM_COMPUTE_EXCLUSIVE, /* one process at a time may have contexts */
+    GPUSIM_COMPUTE_PROHIBITED,
+};
+
 /* As nvmlGpuTopologyLevel_t counts them. */
 enum gpusim_pcie {
     GPUSIM_PIX = 10,
@@ -74,6 +81,8 @@ struct gpusim_gpu_spec {
     uint32_t pcie_gen, pcie_width;
     int32_t numa;                          /* -1: none */
     uint32_t switch_links, switch_version; /* to an NVSwitch */
+    uint32_t persistence, mig;             /* at boot: 0 or 1 */
+    uint32_t compute;                      /* at boot: enum gpusim_compute */
 };
 
 struct gpusim_pair {

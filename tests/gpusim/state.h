@@ -108,7 +108,13 @@ struct gpusim_group {
     } gpus[GPUSIM_MAX_GPUS];
 };
 
+/* What an administrator changed through NVML since the machine booted: the value + 1; 0: nothing. */
+struct gpusim_modes {
+    _Atomic uint32_t persistence, compute, mig, accounting, power_limit;
+};
+
 struct gpusim_gpu {
+    struct gpusim_modes modes;
     pthread_mutex_t memory_lock;
     _Atomic uint64_t used, peak; /* bytes of all processes and orphaned */
     _Atomic uint64_t
