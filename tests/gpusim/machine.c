@@ -635,8 +635,11 @@ int gpusim_machine_parse(const char *text, size_t length, const char *name,
                                        .timeslice_ns = 2000000,
                                        .context_bytes = 256ull << 20};
     for (int i = 0; i < GPUSIM_MAX_GPUS; i++) {
-        machine->gpus[i] = (struct gpusim_gpu_spec){
-            .cc_major = 8, .bandwidth = 1500000000000ull, .pcie_gen = 4, .pcie_width = 16, .persistence = 1};
+        machine->gpus[i] = (struct gpusim_gpu_spec){.cc_major = 8,
+                                                    .bandwidth = 1500000000000ull,
+                                                    .pcie_gen = 4,
+                                                    .pcie_width = 16,
+                                                    .persistence = 1};
     }
     if (length > MAX_FILE)
         return gpusim_errorf(err, "%s: a machine file has at most %u bytes", name, MAX_FILE);

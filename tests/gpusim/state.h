@@ -108,7 +108,8 @@ struct gpusim_group {
     } gpus[GPUSIM_MAX_GPUS];
 };
 
-/* What an administrator changed through NVML since the machine booted: the value + 1; 0: nothing. */
+/* What an administrator changed through NVML since the machine booted: the value + 1; 0: nothing.
+ */
 struct gpusim_modes {
     _Atomic uint32_t persistence, compute, mig, accounting, power_limit;
 };
