@@ -19,5 +19,7 @@
 /* What the gres plugin leaves in slurmstepd's own environment: "" when the step has no slot, else "0,12". A user's
  * environment never gets there. */
 #define VGPU_GRES_MARK "_VGPU_GRES_SLOTS"
+/* What the SPANK plugin leaves there for the gres plugin: the path of vgpu.conf, if plugstack.conf names another. */
+#define VGPU_CONF_MARK "_VGPU_CONF"
 
 #endif

@@ -1,0 +1,19 @@
+# gres_vgpu.so: one build per exact release of Slurm (plugin_version).
+SLURM_COMMON_OBJ := $(B)/slurm_plugins/node.o
+GRES_OBJ := $(B)/slurm_plugins/gres_vgpu.o $(SLURM_COMMON_OBJ)
+
+$(B)/slurm_plugins/%.o: ALL_CFLAGS += $(SLURM_CFLAGS)
+# Hooks whose arguments are of no interest.
+$(B)/slurm_plugins/gres_vgpu.o: ALL_CFLAGS += -Wno-unused-parameter
+
+.SECONDEXPANSION:
+$(B)/gres_vgpu.so: slurm_plugins/gres_vgpu.map $(GRES_OBJ) $$(PROTO_OBJ)
+	$(CC) -shared $(ALL_LDFLAGS) -Wl,--version-script=$< -o $@ $(filter %.o,$^)
+
+ALL += $(B)/gres_vgpu.so
+
+install:: $(B)/gres_vgpu.so
+	install -D -m 0755 $< $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
+
+uninstall::
+	rm -f $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
