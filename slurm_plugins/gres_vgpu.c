@@ -156,9 +156,8 @@ int fini(void)
 }
 
 /* --- what Slurm insists on finding ------------------------------------------------------------ */
-*-- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -* /
 
-    int gres_p_node_config_load(vgpu_list_t gres_conf, void *node_conf)
+int gres_p_node_config_load(vgpu_list_t gres_conf, void *node_conf)
 {
     return SLURM_SUCCESS;
 }
