@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from gres import hosts
+
 from gres.links import features as link_features
 from gres.plan import Gpus, NodeSet, Nvlink, Plan, VgpuType
-from pysched import paths, sizes
+from pysched import hosts, paths, sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gres import document, hosts
+from gres import document
 from gres.document import PlanError, Value
 from gres.plan import (
     MAX_GPU,
@@ -22,7 +22,7 @@ from gres.plan import (
     Plan,
     VgpuType,
 )
-from pysched import sizes
+from pysched import hosts, sizes
 
 VERSION = 1
 

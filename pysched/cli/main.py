@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from pysched import VERSION
+
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -42,6 +44,6 @@ class LazyGroup(click.Group):
         "ps": ("pysched.cli.ps", "Show the vGPUs that are bound on this node."),
     },
 )
-@click.version_option(package_name="slurm-vgpu", prog_name="vgpu")
+@click.version_option(VERSION, prog_name="vgpu")
 def main() -> None:
     """Fractional GPUs for Slurm."""
