@@ -21,10 +21,9 @@
  *     one. The indices used must be 0 to n-1. name=, memory= and sms= are required (on any line),
  *     the rest has defaults: cc= compute capability (8.0), bandwidth= GB/s of its memory (1500),
  *     pci= (0000:11:00.0 for GPU 0, 0000:12:00.0 for GPU 1 ...), uuid= and serial= (made from
- *     machine name and index), minor= N of /dev/nvidiaN (the index), numa= (0; -1: none), cpus=
- * list of the nearest CPUs (empty: all), pciegen= (4), pciewidth= (16), persistence= off or on
- * (on), compute= default, exclusive or prohibited (default), mig= off or on (off). pci=, uuid=,
- *     serial= and minor= belong to one GPU.
+ *     machine name and index), minor= N of /dev/nvidiaN (the index), numa= (0; -1: none), cpus= the
+ *     nearest CPUs (empty: all), pciegen= (4), pciewidth= (16).
+ *     pci=, uuid=, serial= and minor= belong to one GPU.
  *
  * link=PAIRS
  *     NVLinks between two GPUs: count= links of version= (NVLink generation 1 to 5).

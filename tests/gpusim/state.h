@@ -105,6 +105,7 @@ struct gpusim_group {
     char name[GPUSIM_GROUP_NAME]; /* "": free */
     struct {
         _Atomic uint64_t bytes, peak;
+        _Atomic uint64_t past_busy, past_launches; /* of processes that are gone */
     } gpus[GPUSIM_MAX_GPUS];
 };
 
@@ -129,6 +130,7 @@ struct gpusim_gpu {
     _Atomic uint64_t busy; /* ns, all processes, also past ones */
     uint64_t slice_end;
     int32_t running; /* process that has the GPU; -1: idle */
+    int32_t last;    /* that had it last */
     _Atomic uint64_t switches;
     uint64_t active[GPUSIM_MAX_PROCESSES / 64]; /* processes with work not done */
     struct {
@@ -211,6 +213,9 @@ void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_k
 /* Remove a dead process' bytes; exported memory that others hold becomes orphaned. Table lock held.
  */
 void gpusim_account_clear(struct gpusim_state *state, int process);
+
+/* Compute a GPU's sums anew. Table lock held. */
+void gpusim_account_repair(struct gpusim_state *state, int gpu, uint64_t orphaned);
 
 /* Exported memory. The share is found by the memory file's device and inode. Return its index or
  * -1. */
