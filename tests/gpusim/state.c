@@ -277,6 +277,13 @@ static void process_name(char *name, size_t size)
     name[n > 0 ? n : 0] = 0;
 }
 
+static enum gpusim_process_type process_type(const char *name)
+{
+    if (name && strcmp(name, "graphics") == 0)
+        return GPUSIM_GRAPHICS;
+    return name && strcmp(name, "mps") == 0 ? GPUSIM_MPS : GPUSIM_COMPUTE;
+}
+
 /* Take a free row. -1: none is left. */
 static int claim(struct gpusim_state *state, const char *group)
 {
@@ -291,6 +298,7 @@ static int claim(struct gpusim_state *state, const char *group)
     process->start_time = start_time(getpid());
     process->uid = getuid();
     process->group = find_group(state, group);
+    process->type = process_type(getenv("GPUSIM_TYPE"));
     process->capture_violations = 0;
     process_name(process->name, sizeof(process->name));
     mutex_init(&process->life);

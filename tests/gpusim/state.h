@@ -86,10 +86,19 @@ enum gpusim_process_state {
     GPUSIM_DEAD,    /* dead, its memory not yet released (slow release) */
 };
 
+/* In which of NVML's lists a process is: what GPUSIM_TYPE=graphics or mps in its environment says
+ * at cuInit. */
+enum gpusim_process_type {
+    GPUSIM_COMPUTE,
+    GPUSIM_GRAPHICS,
+    GPUSIM_MPS,
+};
+
 struct gpusim_process {
     _Atomic uint32_t state; /* enum gpusim_process_state */
     _Atomic int32_t pid;
     uint32_t uid;
+    uint32_t type;       /* enum gpusim_process_type */
     int32_t group;       /* index into groups; -1: none */
     uint64_t start_time; /* clock ticks after boot, as in /proc/PID/stat */
     uint64_t release_at; /* DEAD: CLOCK_MONOTONIC ns */
