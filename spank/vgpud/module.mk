@@ -1,0 +1,2 @@
+# vgpud: the node daemon.
+UNIT_SRC += spank/vgpud/binding.c
