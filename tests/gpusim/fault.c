@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum fault_type { FAIL, HIDE, XID, RELEASE };
+enum fault_type { FAIL, HIDE, XID, RELEASE, VALUE };
 
 struct gpusim_fault {
     struct gpusim_fault *next;
@@ -19,6 +19,7 @@ struct gpusim_fault {
     unsigned long used;
     unsigned number; /* code; XID; ms */
     unsigned gpu;
+    uint64_t value;
     bool garbage;
 };
 
@@ -79,6 +80,19 @@ static bool parse_fail(char *s, struct gpusim_fault *fault)
     return !s;
 }
 
+/* KEY GPU VALUE */
+static bool parse_value(char *s, struct gpusim_fault *fault)
+{
+    unsigned long gpu, value;
+    fault->type = VALUE;
+    if (!take_name(&s, fault->name, sizeof(fault->name)) || !take_number(&s, "", &gpu) ||
+        gpu >= GPUSIM_MAX_GPUS || !take_number(&s, "", &value))
+        return false;
+    fault->gpu = (unsigned)gpu;
+    fault->value = value;
+    return !s;
+}
+
 static bool parse_line(char *s, struct gpusim_fault *fault)
 {
     unsigned long gpu, number;
@@ -97,6 +111,8 @@ static bool parse_line(char *s, struct gpusim_fault *fault)
         fault->number = (unsigned)number;
         return !s;
     }
+    if (take_word(&s, "nvml"))
+        return s && parse_value(s, fault);
     if (take_word(&s, "release")) {
         fault->type = RELEASE;
         if (!take_number(&s, "ms", &number) || number > 3600000)
@@ -136,11 +152,12 @@ static struct gpusim_fault *parse(FILE *file, const char *path)
             continue;
         struct gpusim_fault *fault = calloc(1, sizeof(*fault));
         if (!fault || !parse_line(s, fault)) {
-            fprintf(stderr,
-                    "%s:%d: a fault is \"fail NAME [at N|from N] with CODE [garbage]\", \"hide "
-                    "NAME\", \"xid GPU CODE\" or "
-                    "\"release Nms\"; the file is ignored\n",
-                    path, number);
+            fprintf(
+                stderr,
+                "%s:%d: a fault is \"fail NAME [at N|from N] with CODE [garbage]\", \"hide "
+                "NAME\", \"xid GPU CODE\", \"nvml KEY GPU VALUE\" or \"release Nms\"; the file is "
+                "ignored\n",
+                path, number);
             free(fault);
             free_list(list);
             return NULL;
@@ -228,6 +245,20 @@ int gpusim_fault(struct gpusim_faults *faults, const char *call, bool *garbage)
     }
     pthread_mutex_unlock(&faults->lock);
     return code;
+}
+
+bool gpusim_faults_value(struct gpusim_faults *faults, const char *key, uint32_t gpu,
+                         uint64_t *value)
+{
+    bool found = false;
+    pthread_mutex_lock(&faults->lock);
+    for (struct gpusim_fault *f = faults->list; f && !found; f = f->next) {
+        found = f->type == VALUE && f->gpu == gpu && strcmp(f->name, key) == 0;
+        if (found)
+            *value = f->value;
+    }
+    pthread_mutex_unlock(&faults->lock);
+    return found;
 }
 
 bool gpusim_faults_hide(struct gpusim_faults *faults, const char *symbol)

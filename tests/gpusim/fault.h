@@ -8,6 +8,11 @@
  *       process loads the library.)
  *   xid GPU CODE
  *       GPU (index in the machine) reports this XID once; contexts that exist on it are lost.
+ *   nvml KEY GPU VALUE
+ *       NVML answers VALUE about this GPU, whatever is true. KEY is utilization (per cent, of the
+ *       GPU and of each process), pid (of each process), processes (at most so many are listed),
+ *       timestamp (of samples, us), temperature; of NVLink N: link.N (0: inactive), and the error
+ *       counts crc-flit.N, crc-data.N, replay.N, recovery.N, ecc.N.
  *   release Nms
  *       The memory of a process that dies stays listed and in use so long.
  *
@@ -35,6 +40,10 @@ void gpusim_faults_refresh(struct gpusim_faults *faults, struct gpusim_state *st
 
 /* Count a use of the call. Returns the code it is to fail with (0: none); *garbage as stated. */
 int gpusim_fault(struct gpusim_faults *faults, const char *call, bool *garbage);
+
+/* What NVML is to answer for the key; false: what is true. *value is kept then. */
+bool gpusim_faults_value(struct gpusim_faults *faults, const char *key, uint32_t gpu,
+                         uint64_t *value);
 
 bool gpusim_faults_hide(struct gpusim_faults *faults, const char *symbol);
 
