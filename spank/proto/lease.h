@@ -40,7 +40,8 @@ struct vgpu_lease {
 _Static_assert(sizeof(struct vgpu_lease) <= VGPU_LEASE_BYTES, "fits into the control page");
 
 enum vgpu_lease_type {
-    VGPU_LEASE_WANT = VGPU_WANT, /* lease_message: a launch waits at a closed gate */
+    VGPU_LEASE_WANT = VGPU_WANT, /* a launch waits at a closed gate, or goes through an open one as
+                                    its process' first */
     VGPU_LEASE_IDLE =
         VGPU_WANT +
         1, /* the gate of this epoch is open, and nothing has been running since `end` */

@@ -489,6 +489,7 @@ static void begin_epoch(struct lease *l, uint32_t word, CUstream stream)
     l->begin = now_ns();
     l->end = 0;
     set_reference(l, stream);
+    tell(l, VGPU_LEASE_WANT, word, 0, 0); /* this process takes part in the epoch */
 }
 
 /* Launches that the countdown let through since it was last set; the one that ended it is not
