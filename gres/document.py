@@ -30,10 +30,12 @@ class Value:
     node: yaml.Node
     file: str
     path: str = ""
+    key: yaml.Node | None = None
 
     @property
     def line(self) -> int:
-        return int(self.node.start_mark.line) + 1
+        """The line of the key, where there is one: a block below begins on a later line."""
+        return int((self.key or self.node).start_mark.line) + 1
 
     def error(self, message: str) -> PlanError:
         where = f"{self.file}:{self.line}: "
@@ -68,9 +70,9 @@ class Value:
                     merged = Value(source, self.file, self.path).mapping() | merged
                 continue
             name = self._key(key)
-            value = Value(node, self.file, f"{self.path}.{name}" if self.path else name)
+            value = Value(node, self.file, f"{self.path}.{name}" if self.path else name, key)
             if name in own:
-                raise Value(key, self.file, value.path).error(
+                raise value.error(
                     f"expected every key once, found it again (first on line {own[name].line})"
                 )
             own[name] = value
@@ -147,7 +149,7 @@ class Value:
 
     def _key(self, key: yaml.Node) -> str:
         if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL or not key.value:
-            raise Value(key, self.file, self.path).error("expected a plain word as key")
+            raise Value(key, self.file, self.path).expected("a plain word as key")
         return str(key.value)
 
 

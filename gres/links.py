@@ -1,12 +1,14 @@
-"""What NVLink means for a node: features that jobs may ask for."""
+"""What NVLink means for a node: features that jobs may ask for, and Links= of whole GPUs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import networkx
 
 from gres.plan import Gpus, Nvlink
 
 RUNGS = (2, 4, 8, 16)
+MOST_FIRST_UNTIL = "23.11"
+"""The last release that prefers GPUs with more links; later ones sort Links the other way round."""
 
 
 def features(gpus: Iterable[Gpus], nvlink: Nvlink) -> tuple[str, ...]:
@@ -31,3 +33,51 @@ def largest_linked_set(minors: list[int], nvlink: Nvlink) -> int:
     graph.add_nodes_from(minors)
     graph.add_edges_from((a, b) for a, b, _ in nvlink.pairs if a in graph and b in graph)
     return max(len(clique) for clique in networkx.find_cliques(graph))
+
+
+def matter(devices: Sequence[int | None], nvlink: Nvlink) -> bool:
+    """Is it of importance which of these GPUs a job gets together?"""
+    return len(set(_counts(devices, nvlink))) > 1
+
+
+def values(devices: Sequence[int | None], nvlink: Nvlink, release: str) -> list[str]:
+    """Links= for each line of gres/gpu, in the orientation that this release of Slurm honours.
+
+    ``devices`` has the GPU of each line, None for a MIG instance, which has no links. Up to 23.11
+    Slurm takes GPUs with higher numbers first, so these are numbers of links. From 24.05 on it
+    takes the lower ones first, so these are distances: 1 for the most links, and where there are
+    none three times the worst distance over links.
+    """
+    counts = dict(zip(_pairs(len(devices)), _counts(devices, nvlink), strict=True))
+    if _sorts_most_first(release):
+        value = {count: count for count in counts.values()}
+    else:
+        ranks = sorted({count for count in counts.values() if count}, reverse=True)
+        value = {count: rank for rank, count in enumerate(ranks, 1)} | {0: 3 * len(ranks)}
+    size = range(len(devices))
+    return [
+        ",".join(str(-1 if a == b else value[counts[min(a, b), max(a, b)]]) for b in size)
+        for a in size
+    ]
+
+
+def _sorts_most_first(release: str) -> bool:
+    return [int(part) for part in release.split(".")] <= [
+        int(part) for part in MOST_FIRST_UNTIL.split(".")
+    ]
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(count) for b in range(a + 1, count)]
+
+
+def _counts(devices: Sequence[int | None], nvlink: Nvlink) -> list[int]:
+    """Links of each pair of lines; behind a switch all pairs of whole GPUs are equal."""
+    linked = {(a, b): count for a, b, count in nvlink.pairs}
+
+    def count(a: int | None, b: int | None) -> int:
+        if a is None or b is None or a == b:
+            return 0
+        return int(nvlink.switch) or linked.get((min(a, b), max(a, b)), 0)
+
+    return [count(devices[a], devices[b]) for a, b in _pairs(len(devices))]

@@ -7,7 +7,7 @@ from pysched import paths
 
 MAX_SLOTS = 1024  # of a node: Slurm's own limit
 MAX_VGPU_GPUS = 32  # of a node
-MAX_TYPES = 64  # of a node
+MAX_TYPES = 64  # in use, of all nodes
 MAX_GPU = 1023  # highest minor number
 MAX_SMS = 65535
 
@@ -34,7 +34,7 @@ class VgpuType:
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """GPUs of a node that are used alike."""
+    """GPUs of a node that are used alike; in a layout each is alone."""
 
     minors: tuple[int, ...]
     card: Card
@@ -44,6 +44,11 @@ class Gpus:
     whole: bool = False
     shards: int = 0
     mig: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def minor(self) -> int:
+        """The minor number of a single GPU."""
+        return self.minors[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,9 @@ class NodeSet:
     features: tuple[str, ...]
     nvlink: Nvlink
     slurm: tuple[tuple[str, str], ...]
+
+    def types(self) -> set[VgpuType]:
+        return {vgpu_type for gpus in self.gpus for vgpu_type, _ in gpus.vgpus}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """Reads plan.yaml strictly: every error is one sentence with file, line and key path."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gres import document
+from gres import document, release, values
 from gres.document import PlanError, Value
 from gres.plan import (
     MAX_GPU,
@@ -25,18 +24,6 @@ from gres.plan import (
 from pysched import hosts, sizes
 
 VERSION = 1
-
-_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
-_PROFILE = re.compile(r"[0-9A-Za-z][A-Za-z0-9_.+-]{0,62}")
-_FEATURE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_TRES = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]{0,126}")
-_PATH = re.compile(r"/[^\s\"#,:]*")
-_RELEASE = re.compile(r"(2[0-9])\.([0-9]{2})(?:\.[0-9]+)?")
-_SLURM_VALUE = re.compile(r"[^\s\"#=]+")
-_PAIR = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OWN_PARAMETERS = ("nodename", "gres", "feature", "features")
 
 
 def read(path: Path) -> Plan:
@@ -61,12 +48,17 @@ def _plan(root: Value) -> Plan:
     fields = root.fields(["version", "cards", "types", "nodes"], ["cluster", "defaults"])
     fields["version"].integer(VERSION, VERSION)
     defaults = _defaults(fields.get("defaults"))
-    cards = {n: _card(n, v, defaults) for n, v in _named(fields["cards"], "the card", _TYPE)}
-    types = {n: _type(n, v, defaults) for n, v in _named(fields["types"], "the type", _TYPE)}
+    cards = {n: _card(n, v, defaults) for n, v in values.named(fields["cards"], "the card")}
+    types = {n: _type(n, v, defaults) for n, v in values.named(fields["types"], "the type")}
+    if defaults.card:
+        _known_card(fields["defaults"].mapping()["card"], defaults.card, cards)
     reader = _NodeReader(cards, types, defaults)
     nodes = tuple(reader.read(value) for value in fields["nodes"].items("a list of node sets"))
     if not nodes:
         raise fields["nodes"].error("expected at least one node set, found an empty list")
+    used = {vgpu_type.name for node_set in nodes for vgpu_type in node_set.types()}
+    if len(used) > MAX_TYPES:
+        raise fields["types"].error(f"expected at most {MAX_TYPES} types in use, found {len(used)}")
     cluster = _cluster(fields["cluster"]) if "cluster" in fields else Cluster()
     return Plan(root.file, cluster, types, nodes)
 
@@ -88,12 +80,12 @@ def _defaults(value: Value | None) -> _Defaults:
     if value is None:
         return _Defaults()
     read: dict[str, Callable[[Value], Any]] = {
-        "reserve": _size,
-        "slice": _slice,
-        "policy": _policy,
+        "reserve": values.size,
+        "slice": values.slice_ms,
+        "policy": values.policy,
         "card": lambda v: v.text("the name of a card"),
-        "features": _features,
-        "slurm": _parameters,
+        "features": values.features,
+        "slurm": values.parameters,
     }
     found = value.fields([], read)
     names = {"slice": "slice_ms"}
@@ -102,12 +94,12 @@ def _defaults(value: Value | None) -> _Defaults:
 
 def _cluster(value: Value) -> Cluster:
     read: dict[str, Callable[[Value], Any]] = {
-        "slurm": lambda v: v.parsed(parse_release, "a release of Slurm such as 22.05"),
-        "plugin_dir": _directories,
-        "runtime_dir": _directory,
-        "gres_types": lambda v: _words(v, _WORD, "a GRES name"),
-        "accounting_tres": lambda v: _words(v, _TRES, "a TRES such as gres/nic"),
-        "job_submit_plugins": lambda v: _words(v, _WORD, "a job_submit plugin's name"),
+        "slurm": lambda v: v.parsed(release.parse, "a release of Slurm such as 22.05"),
+        "plugin_dir": values.directories,
+        "runtime_dir": values.directory,
+        "gres_types": lambda v: values.words(v, values.WORD, "a GRES name"),
+        "accounting_tres": lambda v: values.words(v, values.TRES, "a TRES such as gres/nic"),
+        "job_submit_plugins": lambda v: values.words(v, values.WORD, "a job_submit plugin's name"),
         "submit_bridge": Value.boolean,
         "billing": lambda v: v.integer(1, 1_000_000),
     }
@@ -124,16 +116,16 @@ def _backstop(value: Value) -> dict[str, Any]:
     if "mode" in found:
         settings["backstop"] = found["mode"].choice(["end", "warn", "off"])
     if "tolerance" in found:
-        settings["tolerance"] = _size(found["tolerance"])
+        settings["tolerance"] = values.size(found["tolerance"])
     if "time" in found:
-        settings["tolerance_ms"] = _milliseconds(found["time"], 1, 3_600_000)
+        settings["tolerance_ms"] = values.milliseconds(found["time"], 1, 3_600_000)
     return settings
 
 
 def _card(name: str, value: Value, defaults: _Defaults) -> Card:
     found = value.fields(["memory", "sms"], ["reserve"])
-    memory = _size(found["memory"], least=1)
-    reserve = _size(found["reserve"]) if "reserve" in found else defaults.reserve
+    memory = values.size(found["memory"], least=1)
+    reserve = values.size(found["reserve"]) if "reserve" in found else defaults.reserve
     if reserve >= memory:
         place = found.get("reserve", value)
         raise place.error(
@@ -148,11 +140,11 @@ def _type(name: str, value: Value, defaults: _Defaults) -> VgpuType:
     sms = found["sms"].integer(1, MAX_SMS)
     return VgpuType(
         name=name,
-        memory=_size(found["memory"], least=1),
+        memory=values.size(found["memory"], least=1),
         sms=sms,
         max_sms=found["max_sms"].integer(sms, MAX_SMS) if "max_sms" in found else sms,
-        slice_ms=_slice(found["slice"]) if "slice" in found else defaults.slice_ms,
-        policy=_policy(found["policy"]) if "policy" in found else defaults.policy,
+        slice_ms=values.slice_ms(found["slice"]) if "slice" in found else defaults.slice_ms,
+        policy=values.policy(found["policy"]) if "policy" in found else defaults.policy,
     )
 
 
@@ -173,9 +165,9 @@ class _NodeReader:
         node_set = NodeSet(
             names=self._names(found["names"]),
             gpus=gpus,
-            features=_features(found["features"]) if "features" in found else features,
-            nvlink=_nvlink(found["nvlink"], minors) if "nvlink" in found else Nvlink(),
-            slurm=_parameters(found["slurm"]) if "slurm" in found else slurm,
+            features=values.features(found["features"]) if "features" in found else features,
+            nvlink=values.nvlink(found["nvlink"], minors) if "nvlink" in found else Nvlink(),
+            slurm=values.parameters(found["slurm"]) if "slurm" in found else slurm,
         )
         _check_node(node_set, found)
         return node_set
@@ -221,17 +213,19 @@ class _NodeReader:
             raise value.error(
                 f"expected exactly one of {', '.join(uses)}, found {' and '.join(used) or 'none'}"
             )
-        minors = _indices(found["gpu"], MAX_GPU, "GPU minor numbers such as 0 or 0-3")
+        minors = values.indices(found["gpu"], MAX_GPU, "GPU minor numbers such as 0 or 0-3")
         card = self._card_of(value, found.get("card"))
         entry = Gpus(
             minors=minors,
             card=card,
-            cores=_indices(found["cores"], 65535, "cores such as 0-15") if "cores" in found else (),
-            uuid=_uuid(found["uuid"], minors) if "uuid" in found else "",
+            cores=values.indices(found["cores"], 65535, "cores such as 0-15")
+            if "cores" in found
+            else (),
+            uuid=values.uuid(found["uuid"], minors) if "uuid" in found else "",
             vgpus=self._vgpus(found["vgpus"], card) if "vgpus" in found else (),
             whole="whole" in found,
             shards=found["shards"].integer(1, 1024) if "shards" in found else 0,
-            mig=_mig(found["mig"]) if "mig" in found else (),
+            mig=values.mig(found["mig"]) if "mig" in found else (),
         )
         if entry.whole and not found["whole"].boolean():
             raise found["whole"].error("expected true, or no entry for this GPU, found false")
@@ -241,10 +235,7 @@ class _NodeReader:
         name = own.text("the name of a card") if own else self.defaults.card
         if not name:
             raise value.error("expected the key card (or defaults.card), found none")
-        if name not in self.cards:
-            known = ", ".join(sorted(self.cards, key=hosts.natural_key))
-            raise (own or value).error(f'expected one of the cards {known}, found "{name}"')
-        return self.cards[name]
+        return _known_card(own or value, name, self.cards)
 
     def _vgpus(self, value: Value, card: Card) -> tuple[tuple[VgpuType, int], ...]:
         counts: list[tuple[VgpuType, int]] = []
@@ -298,9 +289,6 @@ def _check_node(node_set: NodeSet, found: Mapping[str, Value]) -> None:
         raise found["gpus"].error(
             f"expected vGPUs on at most {MAX_VGPU_GPUS} GPUs of a node, found {vgpu_gpus}"
         )
-    names = {vgpu_type.name for g in node_set.gpus for vgpu_type, _ in g.vgpus}
-    if len(names) > MAX_TYPES:
-        raise found["gpus"].error(f"expected at most {MAX_TYPES} types, found {len(names)}")
     if any(g.uuid for g in node_set.gpus) and len(node_set.names) > 1:
         raise found["names"].error(
             f"expected one node, since a GPU has a uuid, found {len(node_set.names)}"
@@ -324,161 +312,8 @@ def _check_cores(node_set: NodeSet, value: Value) -> None:
             )
 
 
-# --- small values -------------------------------------------------------------------------------
-
-
-def _named(value: Value, what: str, pattern: re.Pattern[str]) -> list[tuple[str, Value]]:
-    found = value.mapping(f"a mapping of names to what {what} is")
-    for name, item in found.items():
-        if not pattern.fullmatch(name):
-            raise item.error(
-                "expected a name of letters, digits, _ - . that begins with a letter, "
-                f'at most 63, found "{name}"'
-            )
-    return list(found.items())
-
-
-def _size(value: Value, least: int = 0) -> int:
-    size = value.parsed(sizes.parse_size, "a size such as 4GiB")
-    if size < least:
-        raise value.expected("a size above 0")
-    return size
-
-
-def _milliseconds(value: Value, least: int, most: int) -> int:
-    time = value.parsed(sizes.parse_milliseconds, "milliseconds such as 10ms")
-    if not least <= time <= most:
-        raise value.expected(f"{least}ms to {most}ms")
-    return time
-
-
-def _slice(value: Value) -> int:
-    return _milliseconds(value, 5, 1000)
-
-
-def _policy(value: Value) -> str:
-    return value.choice(["share", "cap"])
-
-
-def parse_release(text: str) -> str:
-    """``24.11.5`` or ``24.11`` -> ``24.11``; ValueError with one sentence otherwise."""
-    match = _RELEASE.fullmatch(text)
-    if match is None:
-        raise ValueError(f'expected a release of Slurm such as 22.05 or 24.11, found "{text}"')
-    return f"{match[1]}.{match[2]}"
-
-
-def _indices(value: Value, most: int, what: str) -> tuple[int, ...]:
-    """``0``, ``0-3`` or ``0-3,8-11`` -> the numbers, ascending."""
-    text = value.scalar(what)
-    numbers: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part)
-        if match is None:
-            raise value.expected(what)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if first > last or last > most:
-            raise value.expected(f"{what}, ascending, up to {most}")
-        span = set(range(first, last + 1))
-        if span & numbers:
-            raise value.expected(f"{what}, each number once")
-        numbers |= span
-    return tuple(sorted(numbers))
-
-
-def _uuid(value: Value, minors: tuple[int, ...]) -> str:
-    text = value.text("a GPU's UUID")
-    if not _UUID.fullmatch(text):
-        raise value.expected("a UUID such as GPU-01234567-89ab-cdef-0123-456789abcdef")
-    if len(minors) > 1:
-        raise value.error(f"expected one GPU beside a uuid, found {len(minors)}")
-    return text
-
-
-def _mig(value: Value) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Profile -> GPU instance ids."""
-    profiles: list[tuple[str, tuple[int, ...]]] = []
-    owner: dict[int, str] = {}
-    for name, item in value.mapping("a mapping of MIG profile to GPU instance ids").items():
-        if not _PROFILE.fullmatch(name):
-            raise item.error(f'expected a MIG profile such as 1g.5gb, found "{name}"')
-        ids: list[int] = []
-        for one in item.items("a list of GPU instance ids such as [7, 8]"):
-            ids.append(one.integer(0, 14))
-            if ids[-1] in owner:
-                raise one.error(f"expected every GPU instance once, found {ids[-1]} again")
-            owner[ids[-1]] = name
-        if not ids:
-            raise item.error("expected at least one GPU instance id, found an empty list")
-        profiles.append((name, tuple(sorted(ids))))
-    if not profiles:
-        raise value.error("expected at least one MIG profile, found an empty mapping")
-    return tuple(sorted(profiles, key=lambda pair: hosts.natural_key(pair[0])))
-
-
-def _nvlink(value: Value, minors: list[int]) -> Nvlink:
-    """``none``, ``switch``, or a mapping of pairs such as 0-1 to the number of links."""
-    what = "none, switch, or a mapping of pairs such as 0-1 to a number of links"
-    if value.describe() in ('"none"', '"switch"'):
-        return Nvlink(switch=value.text() == "switch")
-    pairs: dict[tuple[int, int], int] = {}
-    for name, item in value.mapping(what).items():
-        match = _PAIR.fullmatch(name)
-        pair = tuple(sorted((int(match[1]), int(match[2])))) if match else (0, 0)
-        if pair[0] == pair[1] or not set(pair) <= set(minors):
-            raise item.error(
-                f"expected a pair of two GPUs of this node such as {minors[0]}-{minors[-1]}, "
-                f"found {name}"
-            )
-        if pair in pairs:
-            raise item.error(f"expected every pair once, found {name} again")
-        pairs[pair[0], pair[1]] = item.integer(1, 36)
-    return Nvlink(pairs=tuple((a, b, n) for (a, b), n in sorted(pairs.items())))
-
-
-def _features(value: Value) -> tuple[str, ...]:
-    names = _words(value, _FEATURE, "a feature's name")
-    for name in names:
-        if name.startswith("vgpu-"):
-            raise value.error(f"expected the site's own features, found {name}: vgpu-* are derived")
-    return names
-
-
-def _words(value: Value, pattern: re.Pattern[str], what: str) -> tuple[str, ...]:
-    names: list[str] = []
-    for item in value.one_or_more(f"a list, each {what}"):
-        name = item.text(what)
-        if not pattern.fullmatch(name):
-            raise item.expected(what)
-        if name in names:
-            raise item.error(f"expected every name once, found {name} again")
-        names.append(name)
-    return tuple(names)
-
-
-def _directory(value: Value) -> str:
-    path = value.text("an absolute path")
-    if not _PATH.fullmatch(path):
-        raise value.expected("an absolute path without blanks, quotes, commas, colons and #")
-    return path
-
-
-def _directories(value: Value) -> str:
-    return ":".join(map(_directory, value.one_or_more("an absolute path, or a list of them")))
-
-
-def _parameters(value: Value) -> tuple[tuple[str, str], ...]:
-    """What a NodeName line says beside Gres and Feature, in the order of the names."""
-    found: dict[str, tuple[str, str]] = {}
-    for name, item in value.mapping("a mapping of NodeName parameters").items():
-        if not _WORD.fullmatch(name):
-            raise item.error(f'expected the name of a NodeName parameter, found "{name}"')
-        if name.lower() in _OWN_PARAMETERS:
-            raise item.error(f"expected parameters other than {name}, which the plan generates")
-        if name.lower() in found:
-            raise item.error(f"expected every parameter once, found {name} again")
-        text = item.scalar("a value without blanks")
-        if not _SLURM_VALUE.fullmatch(text):
-            raise item.expected("a value without blanks, quotes, = and #")
-        found[name.lower()] = (name, text)
-    return tuple(found[key] for key in sorted(found))
+def _known_card(value: Value, name: str, cards: Mapping[str, Card]) -> Card:
+    if name not in cards:
+        known = ", ".join(sorted(cards, key=hosts.natural_key))
+        raise value.error(f'expected one of the cards {known}, found "{name}"')
+    return cards[name]

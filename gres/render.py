@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from gres import layout as layouts
+from gres import lines
 from gres.layout import Group, Layout
 from pysched import paths, sizes
 
@@ -25,8 +25,13 @@ class TemplateError(Exception):
     """A site's template cannot be used: which, where, why."""
 
 
-def render(layout: Layout, templates: Path | None = None) -> dict[str, str]:
-    """File name -> text. Templates in the site's folder come before ours."""
+def render(
+    layout: Layout, release: str | None = None, templates: Path | None = None
+) -> dict[str, str]:
+    """File name -> text, for a release of Slurm.
+
+    Templates in the site's folder come before ours.
+    """
     folders = [str(folder) for folder in (templates, _SHIPPED) if folder]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
@@ -36,7 +41,7 @@ def render(layout: Layout, templates: Path | None = None) -> dict[str, str]:
         keep_trailing_newline=True,
     )
     environment.filters["size"] = sizes.format_size
-    values = context(layout)
+    values = context(layout, release)
     return {name: _render(environment, template, values) for name, template in FILES.items()}
 
 
@@ -49,7 +54,7 @@ def _render(environment: jinja2.Environment, template: str, values: Mapping[str,
         raise TemplateError(f"template {template}: {error.message}") from None
 
 
-def context(layout: Layout) -> dict[str, Any]:
+def context(layout: Layout, release: str | None) -> dict[str, Any]:
     """What templates may use. docs/plan.md lists it for sites."""
     cluster = layout.plan.cluster
     names = sorted({name for group in layout.groups for name in group.layout.gres_names()})
@@ -58,7 +63,7 @@ def context(layout: Layout) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "types": layout.types(),
-        "groups": [_group(group) for group in layout.groups],
+        "groups": [_group(group, release) for group in layout.groups],
         "gres_types": _union(cluster.gres_types, names),
         "accounting_tres": _union(cluster.accounting_tres, tres),
         "job_submit_plugins": _union(cluster.job_submit_plugins, bridge),
@@ -68,15 +73,15 @@ def context(layout: Layout) -> dict[str, Any]:
     }
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: Group, release: str | None) -> dict[str, Any]:
     layout = group.layout
     return {
         "names": group.names,
         "hosts": group.hosts(),
         "host_lines": group.host_lines(),
         "summary": summary(group),
-        "gres_lines": layouts.gres_lines(layout),
-        "vgpu_lines": layouts.vgpu_conf_lines(layout),
+        "gres_lines": lines.gres_conf(layout, release),
+        "vgpu_lines": lines.vgpu_conf(layout),
         "slurm": " ".join(f"{name}={value}" for name, value in layout.slurm),
         "gres": gres_string(group),
         "features": ",".join(layout.features),

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from gres import layout, planfile, render, write
+from gres import layout, planfile, release, render, write
 from gres.document import PlanError
 from gres.layout import Layout
+from gres.lines import ReleaseNeeded
 from pysched.cli.fail import fail
 
 
@@ -21,10 +22,20 @@ from pysched.cli.fail import fail
     "--templates", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder with templates of the site, used in place of ours where it has one.",
 )  # fmt: skip
+@click.option(
+    "--slurm", metavar="RELEASE",
+    help="Release of Slurm that will read the files (else the plan's, else the one here).",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace files that were not written by this command.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was generated as JSON.")
 def command(
-    plan_file: Path, output: Path, templates: Path | None, force: bool, as_json: bool
+    *,
+    plan_file: Path,
+    output: Path,
+    templates: Path | None,
+    slurm: str | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write gres.conf, slurm-vgpu.conf, vgpu.conf and plugstack.conf.d/vgpu.conf from a plan.
 
@@ -36,10 +47,14 @@ def command(
       vgpu config generate plan.yaml -o /tmp/try --json
     """
     try:
-        built = layout.build(planfile.read(plan_file))
-        changed = write.write(output, render.render(built, templates), force)
-    except (PlanError, render.TemplateError, write.WriteError) as error:
+        plan = planfile.read(plan_file)
+        wanted = release.parse(slurm) if slurm else plan.cluster.slurm or release.installed()
+        built = layout.build(plan)
+        changed = write.write(output, render.render(built, wanted, templates), force)
+    except (PlanError, ReleaseNeeded, render.TemplateError, write.WriteError) as error:
         fail(str(error))
+    except ValueError as error:
+        fail(f"--slurm: {error}")
     if as_json:
         click.echo(json.dumps(_summary(built, output, changed), indent=2))
         return
