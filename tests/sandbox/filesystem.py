@@ -68,8 +68,8 @@ def mount_proc() -> None:
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
 
 
-def name_host(name: str) -> None:
+def name_host(name: str, address: str) -> None:
     kernel.sethostname(name)
     Path("/etc/hostname").write_text(f"{name}\n")
-    Path("/etc/hosts").write_text(f"127.0.0.1 localhost {name}\n::1 localhost\n")
+    Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n::1 localhost\n{address} {name}\n")
 

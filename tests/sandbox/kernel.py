@@ -30,6 +30,7 @@ MNT_DETACH = 2
 
 _PR_SET_PDEATHSIG = 1
 _SIOCSIFFLAGS = 0x8914
+_SIOCSIFADDR = 0x8916
 _IFF_UP = 0x1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -92,9 +93,12 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
-def loopback_up() -> None:
+def loopback_up(address: str) -> None:
+    """Bring up `lo`, with one address more: resolvers take a machine with 127.0.0.1 alone for one without network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        inet = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+        fcntl.ioctl(probe, _SIOCSIFADDR, struct.pack("16s16s", b"lo:1", inet))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from tests.sandbox.errors import SandboxError
 from tests.sandbox.paths import STAGE, STEP_DIR
 
 HOSTNAME = "slurm-vgpu"
+ADDRESS = "192.0.2.1"  # set aside for documentation, so never anybody's
 _NAMESPACES = (
     kernel.CLONE_NEWNS
     | kernel.CLONE_NEWPID
@@ -73,9 +74,9 @@ class Sandbox:
         suite.install_driver(STAGE)
         filesystem.lay()
         users.add_users(Path("/etc"), Path("/home"))
-        filesystem.name_host(HOSTNAME)
+        filesystem.name_host(HOSTNAME, ADDRESS)
         devices.mount_dev(self.machine.minors)
         gpus.plug_in(self.machine)
         STEP_DIR.mkdir()
         filesystem.mount_proc()
-        kernel.loopback_up()
+        kernel.loopback_up(ADDRESS)
