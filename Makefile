@@ -55,6 +55,33 @@ $(B)/%.o: %.c | $(B)/.setup
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(PATHS) -c -o $@ $<
 
+# --- the ways to see it work ---------------------------------------------------------------------------------
+PYTEST := $(PY) -m pytest
+
+demo: all
+	@$(PY) -m tests.demo
+
+# The tests start their own clusters in namespaces of their own; none needs a GPU or leaves anything behind.
+test: all build-unit-tests
+	$(PYTEST) -m "not soak" tests
+
+soak: all build-unit-tests
+	$(PYTEST) -m soak --timeout 3600 tests
+
+bench: all
+	$(PY) -m tests.bench
+
+C_FILES := $(shell git ls-files -co --exclude-standard '*.c' '*.h' 2>/dev/null)
+lint: setup
+	clang-format --dry-run -Werror $(C_FILES)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	luacheck --quiet slurm_plugins/*.lua
+
+# --- installation: each folder's module.mk adds what it owns ---------------------------------------------------
+install:: build-all
+uninstall::
+
 clean:
 	rm -rf $(B)/obj $(filter-out $(B)/venv $(B)/.setup,$(wildcard $(B)/*))
 
