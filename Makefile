@@ -59,7 +59,7 @@ $(B)/%.o: %.c | $(B)/.setup
 PYTEST := $(PY) -m pytest
 
 demo: all
-	@$(PY) -m tests.demo
+	@tests/demo/run
 
 # The tests start their own clusters in namespaces of their own; none needs a GPU or leaves anything behind.
 test: all build-unit-tests
