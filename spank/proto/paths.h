@@ -5,6 +5,7 @@
 #define VGPU_RUNTIME_DIR "/run/vgpu"            /* default of runtime_dir=; %n is the node name */
 #define VGPU_CONF        VGPU_SYSCONFDIR "/slurm/vgpu.conf"
 #define VGPUD_SOCKET     "vgpud.sock"           /* in the runtime directory, 0600 root */
+#define VGPU_AGENT_SOCKET "agent.sock"         /* there too: vgpu-agent, for advice */
 #define VGPU_STEPS       "steps"                /* in the runtime directory, 0700 root: steps/JOB.STEP/ */
 #define VGPU_ATTACH_SOCK "attach.sock"          /* in a step's directory */
 

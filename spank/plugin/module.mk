@@ -1,0 +1,22 @@
+# spank_vgpu.so. What has no Slurm in it is tested alone (tests/unit/c).
+SPANK_PURE_SRC := $(addprefix spank/plugin/,advice.c comm.c comm_user.c eligible.c environment.c json.c \
+	namespace.c preload.c segment.c settings.c slots.c verdict.c vgpud_client.c wishes.c)
+SPANK_SRC := $(SPANK_PURE_SRC) $(addprefix spank/plugin/,controller.c dispatch.c epilog.c options.c \
+	placement.c requeue.c step.c submit.c task.c)
+SPANK_PURE_OBJ := $(SPANK_PURE_SRC:%.c=$(B)/%.o)
+SPANK_OBJ := $(SPANK_SRC:%.c=$(B)/%.o)
+
+$(B)/spank/plugin/%.o: ALL_CFLAGS += $(SLURM_CFLAGS) -Islurm_plugins
+# Slurm hands every hook the same arguments.
+$(B)/spank/plugin/dispatch.o $(B)/spank/plugin/step.o: ALL_CFLAGS += -Wno-unused-parameter
+
+$(B)/spank_vgpu.so: spank/plugin/spank_vgpu.map $(SPANK_OBJ) $(SLURM_COMMON_OBJ) $$(PROTO_OBJ)
+	$(CC) -shared $(ALL_LDFLAGS) -Wl,--version-script=$< -o $@ $(filter %.o,$^)
+
+ALL += $(B)/spank_vgpu.so
+
+install:: $(B)/spank_vgpu.so
+	install -D -m 0755 $< $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so
+
+uninstall::
+	rm -f $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so

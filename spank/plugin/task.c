@@ -1,0 +1,215 @@
+/* task.c - slurmstepd's children, just before they become the user's program, and what they leave.
+ */
+#include "compat.h"
+#include "controller.h"
+#include "environment.h"
+#include "namespace.h"
+#include "placement.h"
+#include "plugin.h"
+#include "preload.h"
+#include "proto/paths.h"
+#include "requeue.h"
+#include "slots.h"
+#include "vgpud_client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FATE_MS       200
+#define ENV_VALUE_MAX 4096
+
+static bool is_extern(const struct vgpu_plugin *plugin)
+{
+    return plugin->step.step == SLURM_EXTERN_CONT;
+}
+
+static uint32_t local_task(spank_t spank)
+{
+    int task = 0;
+    return spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && task > 0 ? (uint32_t)task
+                                                                                 : 0;
+}
+
+/* --- task_init_privileged
+ * ------------------------------------------------------------------------------ */
+
+/* An exit here fails the task and nothing else: an error from a hook would, on some releases, look
+ * like success or drain the node. */
+__attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin,
+                                               const vgpu_error_t *why)
+{
+    if (why)
+        slurm_error("vgpu: node %s: %s", plugin->node, why->text);
+    _exit(1);
+}
+
+/* The step could not be bound: one of its tasks says so. */
+__attribute__((noreturn)) static void end_failed(const struct vgpu_plugin *plugin, uint32_t task)
+{
+    vgpu_error_t why = plugin->step.error;
+    if (task > 0)
+        end_task(plugin, NULL);
+    if (plugin->step.status == VGPU_NO_ROOM ||
+        (plugin->step.status == VGPU_REFUSED && wishes_are_hard(&plugin->wishes)))
+        requeue_try(plugin, &why);
+    end_task(plugin, &why);
+}
+
+/* Slurm runs a step without the gres plugin when it cannot load it. Then only the controller knows
+ * whether the step has vGPUs; it is asked on nodes that have some. */
+static void check_mark(const struct vgpu_plugin *plugin, spank_t spank)
+{
+    const struct vgpu_step *step = &plugin->step;
+    const char *version = "";
+    vgpu_error_t why;
+    if (step->marked || !step->conf || step->conf->n_slots == 0 ||
+        !controller_job_has_vgpus(step->job))
+        return;
+    spank_get_item(spank, S_SLURM_VERSION, &version);
+    vgpu_errorf(&why,
+                "Slurm did not load the plugin gres/vgpu there: install gres_vgpu.so for Slurm %s "
+                "in a folder of "
+                "PluginDir and restart slurmd",
+                version);
+    end_task(plugin, &why);
+}
+
+static bool is_bound(const struct vgpu_step *step, uint32_t minor)
+{
+    for (uint32_t i = 0; i < step->bound.n_vgpus; i++)
+        if (step->bound.vgpus[i].gpu == minor)
+            return true;
+    return false;
+}
+
+static void plan_make(struct namespace_plan *plan, const struct vgpu_step *step,
+                      const char *preload, const char *cover)
+{
+    *plan = (struct namespace_plan){.cover = cover};
+    if (step->bound.n_vgpus > 0) {
+        plan->step_dir = step->bound.step_dir;
+        plan->preload = preload;
+    }
+    for (uint32_t i = 0; step->conf && i < step->conf->n_gpus; i++)
+        if (!is_bound(step, step->conf->gpus[i].minor))
+            plan->covered[plan->n_covered++] = step->conf->gpus[i].minor;
+}
+
+int step_task_privileged(struct vgpu_plugin *plugin, spank_t spank)
+{
+    const struct vgpu_step *step = &plugin->step;
+    char preload[VGPU_PATH_MAX + sizeof PRELOAD_NAME], cover[VGPU_PATH_MAX + sizeof "/covered"];
+    struct namespace_plan plan;
+    vgpu_error_t why;
+    uint32_t task = local_task(spank);
+    if (is_extern(plugin))
+        return ESPANK_SUCCESS;
+    if (step->failed)
+        end_failed(plugin, task);
+    if (task == 0)
+        check_mark(plugin, spank);
+    snprintf(preload, sizeof preload, "%s/%s", step->bound.step_dir, PRELOAD_NAME);
+    snprintf(cover, sizeof cover, "%s/covered", plugin->settings.datadir);
+    plan_make(&plan, step, preload, cover);
+    if (namespace_needed(&plan) && namespace_enter(&plan, &why) != 0)
+        end_task(plugin, &why);
+    if (task == 0 && step->bound.n_vgpus > 0)
+        placement_tell(plugin);
+    return ESPANK_SUCCESS;
+}
+
+/* --- task_init
+ * ------------------------------------------------------------------------------------------ */
+
+static bool set(spank_t spank, const char *name, const char *value)
+{
+    return spank_setenv(spank, name, value, 1) == ESPANK_SUCCESS;
+}
+
+/* Add an item to a list that the user may have filled. */
+static bool join(spank_t spank, const char *name, const char *item, char separator, bool first)
+{
+    char value[ENV_VALUE_MAX] = "", joined[ENV_VALUE_MAX];
+    spank_err_t status = spank_getenv(spank, name, value, sizeof value);
+    return (status == ESPANK_SUCCESS || status == ESPANK_ENV_NOEXIST) &&
+           environment_join(joined, sizeof joined, value, item, separator, first) == 0 &&
+           set(spank, name, joined);
+}
+
+/* Inside a container the step's socket and the shim are where they are outside. Apptainer takes
+ * both from variables, by its old name too; enroot by the hook that the package brings, from
+ * NVIDIA_VISIBLE_DEVICES the devices. */
+static bool containers_set(spank_t spank, const char *devices)
+{
+    static const char shim[] = VGPU_PKGLIBDIR "/" VGPU_SHIM_NAME;
+    static const char *const binds[] = {"APPTAINER_BIND", "SINGULARITY_BIND"};
+    static const char *const inner[] = {"APPTAINERENV_", "SINGULARITYENV_"};
+    char name[64];
+    bool ok = set(spank, "NVIDIA_VISIBLE_DEVICES", devices);
+    for (int i = 0; i < 2; i++) {
+        ok = ok && join(spank, binds[i], VGPU_STEP_DIR, ',', false) &&
+             join(spank, binds[i], shim, ',', false);
+        snprintf(name, sizeof name, "%sLD_PRELOAD", inner[i]);
+        ok = ok && join(spank, name, shim, ':', true);
+        snprintf(name, sizeof name, "%sCUDA_VISIBLE_DEVICES", inner[i]);
+        ok = ok && set(spank, name, devices);
+    }
+    return ok;
+}
+
+/* The task's vGPUs: the step's, or what Slurm bound to the task. */
+static uint32_t vgpus_of_task(struct vgpu_desc vgpus[VGPU_MAX_GPUS], const struct vgpu_step *step,
+                              spank_t spank)
+{
+    static uint16_t slots[VGPU_MAX_SLOTS];
+    char text[ENV_VALUE_MAX];
+    uint32_t n_slots, n = step->bound.n_vgpus;
+    memcpy(vgpus, step->bound.vgpus, n * sizeof *vgpus);
+    if (spank_getenv(spank, "SLURM_TASK_VGPUS", text, sizeof text) == ESPANK_SUCCESS &&
+        slots_parse(text, slots, &n_slots, NULL) == 0)
+        n = environment_narrow(vgpus, n, slots, n_slots);
+    return n;
+}
+
+int step_task(struct vgpu_plugin *plugin, spank_t spank)
+{
+    struct vgpu_desc vgpus[VGPU_MAX_GPUS];
+    char devices[DEVICES_TEXT_MAX];
+    if (is_extern(plugin) || plugin->step.bound.n_vgpus == 0)
+        return ESPANK_SUCCESS;
+    uint32_t n = vgpus_of_task(vgpus, &plugin->step, spank);
+    bool narrowed = n < plugin->step.bound.n_vgpus;
+    environment_devices(devices, vgpus, n, narrowed ? 0 : local_task(spank),
+                        plugin->wishes.bind_own);
+    if (set(spank, "CUDA_VISIBLE_DEVICES", devices) && containers_set(spank, devices))
+        return ESPANK_SUCCESS;
+    slurm_error("vgpu: node %s: the task's environment has no room for its vGPUs", plugin->node);
+    return ESPANK_ERROR;
+}
+
+/* --- task_exit
+ * ------------------------------------------------------------------------------------------ */
+
+/* If vgpud ended the step, the job's output says why. */
+int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)
+{
+    static bool told;
+    struct vgpu_status_reply reply;
+    char socket[VGPU_PATH_MAX];
+    int status = 0;
+    if (is_extern(plugin) || told || plugin->step.bound.n_vgpus == 0 ||
+        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
+        !WIFSIGNALED(status))
+        return ESPANK_SUCCESS;
+    plugin_socket(plugin, VGPUD_SOCKET, socket);
+    if (vgpud_tell(socket, FATE_MS, VGPU_STEP_FATE, plugin->step.job, plugin->step.step, &reply,
+                   NULL) == 0 &&
+        reply.status == VGPU_OK && *reply.error.text) {
+        reply.error.text[sizeof reply.error.text - 1] = '\0';
+        slurm_error("vgpu: node %s: %s", plugin->node, reply.error.text);
+        told = true;
+    }
+    return ESPANK_SUCCESS;
+}
