@@ -59,7 +59,7 @@ def approximate_size(size: int) -> str:
     """A size for people: four significant digits at most.
 
     >>> approximate_size(0), approximate_size(4 << 30), approximate_size(1600 << 20)
-    ('0', '4 GiB', '1.56 GiB')
+    ('0', '4 GiB', '1.562 GiB')
     """
     for unit in "TGMK":
         if size >= UNITS[unit]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-
 from pysched import hosts, sizes
 
 VERSION = 1
