@@ -55,6 +55,18 @@ void gpusim_account_repair(struct gpusim_state *state, int gpu, uint64_t orphane
     unlock_memory(state, gpu);
 }
 
+uint64_t gpusim_account_sum(struct gpusim_state *state, int gpu,
+                            const bool marked[GPUSIM_MAX_PROCESSES])
+{
+    uint64_t sum = 0;
+    lock_memory(state, gpu);
+    for (int i = 0; i < (int)state->process_limit; i++)
+        if (marked[i])
+            sum += state->processes[i].gpus[gpu].bytes;
+    unlock_memory(state, gpu);
+    return sum;
+}
+
 /* Change a process' word and every sum over it. Memory lock held. */
 static void change(struct gpusim_state *state, int i, int gpu, enum gpusim_kind kind,
                    uint64_t delta)

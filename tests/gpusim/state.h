@@ -219,6 +219,10 @@ bool gpusim_take(struct gpusim_state *state, int process, int gpu, enum gpusim_k
 void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
                  uint64_t bytes);
 
+/* Bytes that the marked processes hold together on a GPU, all at one moment. */
+uint64_t gpusim_account_sum(struct gpusim_state *state, int gpu,
+                            const bool marked[GPUSIM_MAX_PROCESSES]);
+
 /* Remove a dead process' bytes; exported memory that others hold becomes orphaned. Table lock held.
  */
 void gpusim_account_clear(struct gpusim_state *state, int process);
