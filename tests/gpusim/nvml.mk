@@ -19,4 +19,4 @@ $(B)/gpusim/gpusim-stat: $(patsubst %,$(B)/tests/gpusim/%.o,stat_main stat_repor
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -ldl -lpthread
 
-ALL += $(NVML_LIB)
+ALL += $(NVML_LIB) $(B)/gpusim/gpusim-stat
