@@ -35,5 +35,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    sandbox = Sandbox(gpus.read_machine(options.machine))
+    sandbox = Sandbox("gpusim", gpus.read_machine(options.machine))
     return sandbox.run(lambda: processes.execute(options.command, os.environ, options.user))

@@ -77,6 +77,12 @@ def run(command: Sequence[str], env: Mapping[str, str], user: str | None = None)
     return wait(fork(lambda: execute(command, env, user)))
 
 
+def wait_plainly(pid: int) -> int:
+    """Wait for a child that ends by itself soon. Returns its exit code as a shell says it."""
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
 def wait(pid: int, patience: float | None = None, reap_orphans: bool = False) -> int:
     """Wait for a child, with signals held. Returns its exit code as a shell says it.
 

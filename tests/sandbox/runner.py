@@ -30,6 +30,7 @@ NEEDS = (
 class Sandbox:
     """A machine with simulated GPUs that exists while one function runs in it."""
 
+    runner: str  # name of the program, for errors
     machine: gpus.Machine
 
     def run(self, body: Callable[[], int]) -> int:
@@ -58,20 +59,28 @@ class Sandbox:
             return 1
         os.close(alive)
         processes.hold_signals()
+        return self._guarded(lambda: self._live(body))
+
+    def _live(self, body: Callable[[], int]) -> int:
+        self._set_up()
+        pid = processes.fork(lambda: self._guarded(body))
+        return processes.stopped_early() or processes.wait(pid, reap_orphans=True)
+
+    def _guarded(self, body: Callable[[], int]) -> int:
+        """An error of the set-up is a sentence and exit code 2, wherever it happens."""
         try:
-            self._set_up()
+            return body()
         except SandboxError as error:
-            print(f"sandbox: {error}", file=sys.stderr)
-            return 2
+            print(f"{self.runner}: {error}", file=sys.stderr)
         except OSError as error:
-            print(f"sandbox: cannot be set up: {error}", file=sys.stderr)
-            return 2
-        return processes.stopped_early() or processes.wait(processes.fork(body), reap_orphans=True)
+            print(f"{self.runner}: the machine cannot be set up: {error}", file=sys.stderr)
+        return 2
 
     def _set_up(self) -> None:
         filesystem.stage()
         suite.install(STAGE)
         suite.install_driver(STAGE)
+        suite.link_runners(STAGE)
         filesystem.lay()
         users.add_users(Path("/etc"), Path("/home"))
         filesystem.name_host(HOSTNAME, ADDRESS)
