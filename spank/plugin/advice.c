@@ -78,9 +78,10 @@ int advice_parse(struct advice *advice, const char *line, vgpu_error_t *err)
     *advice = (struct advice){0};
     json_enter(&json, '{');
     while (ok && json_key(&json, &first, key, sizeof key)) {
-        if (strcmp(key, "gpus") == 0 && !answered)
-            ok = answered = gpus_parse(&json, advice);
-        else if (strcmp(key, "why") == 0)
+        if (strcmp(key, "gpus") == 0) {
+            ok = !answered && gpus_parse(&json, advice);
+            answered = true;
+        } else if (strcmp(key, "why") == 0)
             ok = json_string(&json, advice->why, sizeof advice->why);
         else
             ok = json_skip(&json);

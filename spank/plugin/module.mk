@@ -3,7 +3,7 @@ SPANK_PURE_SRC := $(addprefix spank/plugin/,advice.c comm.c comm_user.c eligible
 	namespace.c preload.c segment.c settings.c slots.c verdict.c vgpud_client.c wishes.c)
 SPANK_SRC := $(SPANK_PURE_SRC) $(addprefix spank/plugin/,controller.c dispatch.c epilog.c options.c \
 	placement.c requeue.c step.c submit.c task.c)
-SPANK_PURE_OBJ := $(SPANK_PURE_SRC:%.c=$(B)/%.o)
+UNIT_SRC += $(SPANK_PURE_SRC)
 SPANK_OBJ := $(SPANK_SRC:%.c=$(B)/%.o)
 
 $(B)/spank/plugin/%.o: ALL_CFLAGS += $(SLURM_CFLAGS) -Islurm_plugins
