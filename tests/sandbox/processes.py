@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.sandbox.errors import SandboxError
+
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SI_KERNEL = 0x80  # from the terminal, so that the whole foreground group has it already
 
@@ -45,6 +47,29 @@ def fork(body: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def detach(prepare: Callable[[], None], body: Callable[[], int]) -> int:
+    """Run body in a process of its own session, whose parent is the sandbox's init. Returns its pid.
+
+    It inherits what prepare, which runs before the pid is known, has changed.
+    """
+    read, write = os.pipe()
+
+    def between() -> int:
+        os.close(read)
+        os.setsid()
+        prepare()
+        os.write(write, str(fork(body)).encode())
+        return 0
+
+    between_pid = fork(between)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        pid = pipe.read()
+    if wait_plainly(between_pid) != 0:
+        raise SandboxError("a process in the sandbox could not be started")
+    return int(pid)
 
 
 def execute(command: Sequence[str], env: Mapping[str, str], user: str | None = None) -> int:

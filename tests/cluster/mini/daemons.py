@@ -53,7 +53,8 @@ class Daemon:
     def start(self, wait: bool = True) -> None:
         if self.runs():
             raise SandboxError(f"{self.name} on {self.host} is running already")
-        self.pid_file.write_text(f"{self._spawn()}\n")
+        pid = processes.detach(self._prepare, lambda: processes.execute(self.command, _ENV, self.user))
+        self.pid_file.write_text(f"{pid}\n")
         if wait:
             self.wait_ready()
 
@@ -102,31 +103,15 @@ class Daemon:
                 return f"; the end of {path}:\n" + "\n".join(f"  {line}" for line in lines)
         return f"; {self.log} is empty"
 
-    def _spawn(self) -> int:
-        """Start the process as a child of the sandbox's init, which will reap it. Returns its pid."""
-        read, write = os.pipe()
-        processes.wait_plainly(processes.fork(lambda: self._detach(write)))
-        os.close(write)
-        with os.fdopen(read) as pipe:
-            return int(pipe.read())
-
-    def _detach(self, pipe: int) -> int:
-        os.setsid()
-        pid = processes.fork(self._become)
-        os.write(pipe, str(pid).encode())
-        return 0
-
-    def _become(self) -> int:
+    def _prepare(self) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         output = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         for target, source in ((0, null), (1, output), (2, output)):
             os.dup2(source, target)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.umask(0o022)
         os.chdir("/")
         if self.host != CONTROLLER:
             nodes.enter(self.host)
-        return processes.execute(self.command, _ENV, self.user)
 
 
 # --- which daemons there are ----------------------------------------------------------------------

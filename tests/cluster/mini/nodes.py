@@ -1,40 +1,31 @@
 """Nodes of a cluster: mount namespaces with a /dev and simulated GPUs of their own."""
 
 import os
-import socket
 from pathlib import Path
 
 from tests.cluster.mini.paths import GPUSIM_NODES, RUN
 from tests.sandbox import devices, gpus, kernel, processes
-from tests.sandbox.errors import SandboxError
 from tests.sandbox.paths import GPUSIM
 
 
 def make(node: str, machine: gpus.Machine, port: int) -> None:
-    """Make the node. Its namespace stays under RUN/NODE/ns: `nsenter --mount=... COMMAND` works."""
+    """Make the node. Its namespace is reached through RUN/NODE/ns: `nsenter --mount=... COMMAND` works."""
     folder = RUN / node
     folder.mkdir(parents=True)
     (folder / "port").write_text(f"{port}\n")
     gpus.plug_in(machine, GPUSIM_NODES / node)
-    (folder / "ns").touch()
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        child = processes.fork(lambda: _inside(node, machine, ours, theirs))
-        theirs.close()
-        if ours.recv(1):
-            kernel.mount(f"/proc/{child}/ns/mnt", folder / "ns", flags=kernel.MS_BIND)
-    if processes.wait_plainly(child) != 0:
-        raise SandboxError(f"node {node} cannot be set up")
+    # A process keeps the namespace: to bind its file somewhere is refused by recent kernels, now and then.
+    keeper = processes.detach(
+        lambda: _furnish(machine, GPUSIM_NODES / node),
+        lambda: processes.execute(("sleep", "infinity"), os.environ),
+    )
+    (folder / "ns").symlink_to(f"/proc/{keeper}/ns/mnt")
 
 
-def _inside(node: str, machine: gpus.Machine, parent: socket.socket, me: socket.socket) -> int:
-    parent.close()
+def _furnish(machine: gpus.Machine, state: Path) -> None:
     kernel.unshare(kernel.CLONE_NEWNS)
     devices.mount_node_dev(machine.minors)
-    kernel.bind(GPUSIM_NODES / node, GPUSIM)
-    me.send(b"!")
-    me.recv(1)  # until the namespace has a name
-    return 0
+    kernel.bind(state, GPUSIM)
 
 
 def enter(node: str) -> None:
