@@ -8,7 +8,14 @@ from pathlib import Path
 from tests.sandbox import kernel
 
 DEV = Path("/dev")
-_NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+_NODES = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+}
 _LINKS = {
     "fd": "/proc/self/fd",
     "stdin": "/proc/self/fd/0",
@@ -22,7 +29,9 @@ def mount_dev(minors: Iterable[int]) -> None:
     """Lay a new /dev with terminals and shared memory of its own over the present one."""
     kernel.tmpfs(DEV)
     _fill(minors)
-    kernel.mount("devpts", DEV / "pts", "devpts", options="newinstance,ptmxmode=0666,mode=620,gid=5")
+    kernel.mount(
+        "devpts", DEV / "pts", "devpts", options="newinstance,ptmxmode=0666,mode=620,gid=5"
+    )
     kernel.tmpfs(DEV / "shm", 0o1777)
 
 
@@ -44,6 +53,6 @@ def _fill(minors: Iterable[int]) -> None:
             (DEV / name).symlink_to(target)
         for name in ("pts", "shm"):
             (DEV / name).mkdir(0o755)
-        # Plain files: what matters is who can open them, and a device number of the real driver's would not open.
+        # Plain files: what matters is who can open them, and without a driver a device cannot be.
         for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in minors)):
             (DEV / name).touch(0o666)

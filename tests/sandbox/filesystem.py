@@ -1,4 +1,4 @@
-"""What a sandbox looks like from inside: overlays, private folders, and the way back to the checkout."""
+"""What a sandbox looks like from inside: overlays, private folders, the checkout."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _VAR = ("cache", "lib", "log", "spool", "mail", "opt")
 
 
 def stage() -> None:
-    """Make the mounts private and /run new; after this there are folders for the overlays' upper layers in STAGE."""
+    """Make the mounts private, and in a new /run the folders of the overlays' upper layers."""
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.tmpfs("/run")
     with kernel.umask(0):
@@ -25,11 +25,11 @@ def stage() -> None:
 
 
 def lay() -> None:
-    """Lay overlays and private folders over the machine's; the working folder and the checkout stay where they are."""
+    """Lay overlays and private folders over the machine's; the checkout stays where it is."""
     for name in OVERLAYS:
         layers = f"lowerdir=/{name},upperdir={STAGE / name},workdir={STAGE / name}.work"
         kernel.mount("overlay", f"/{name}", "overlay", options=layers)
-    # A folder that is going to be covered is held open and bound in its old place afterwards, parents first.
+    # A folder that is going to be covered is held open, and bound in its old place afterwards.
     with _held(sorted({Path.cwd(), REPOSITORY, VENV})) as held:
         for name, mode in _TEMPORARY.items():
             kernel.tmpfs(name, mode)
@@ -72,4 +72,3 @@ def name_host(name: str, address: str) -> None:
     kernel.sethostname(name)
     Path("/etc/hostname").write_text(f"{name}\n")
     Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n::1 localhost\n{address} {name}\n")
-

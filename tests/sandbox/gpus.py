@@ -24,7 +24,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine file. tests/gpusim/machine.h describes it, and the simulated driver checks it in full."""
+    """A machine file. tests/gpusim/machine.h describes it; the simulated driver checks it."""
 
     text: str
     gpus: tuple[Gpu, ...]
@@ -63,7 +63,9 @@ def _parse(text: str) -> Machine:
             links |= dict.fromkeys(_pairs(words["link"]), int(words["count"]))
         elif "switch" in words:
             switch_links = int(words["count"])
-    return Machine(text, tuple(_gpu(index, gpus[index]) for index in sorted(gpus)), switch_links, links)
+    return Machine(
+        text, tuple(_gpu(index, gpus[index]) for index in sorted(gpus)), switch_links, links
+    )
 
 
 def _gpu(index: int, words: dict[str, str]) -> Gpu:
@@ -85,7 +87,7 @@ def _pairs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def plug_in(machine: Machine, folder: Path = GPUSIM) -> None:
-    """Make the folder that the simulated driver looks for; its processes fill `state` themselves."""
+    """Make the folder that the simulated driver looks for; its processes fill `state`."""
     with kernel.umask(0):
         folder.mkdir(0o755, parents=True)
         (folder / "machine").touch(0o644)

@@ -28,7 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="action", required=True)
     run = commands.add_parser("run", help="run a command on a machine with simulated GPUs")
     run.add_argument("--machine", default=gpus.DEFAULT, metavar="FILE")
-    run.add_argument("--user", metavar="NAME", help="run as alice, bob, user1 ... user8 instead of root")
+    run.add_argument(
+        "--user", metavar="NAME", help="run as alice, bob, user1 ... user8 instead of root"
+    )
     run.add_argument("command", nargs="+", metavar="COMMAND")
     commands.add_parser("stat", help="what each process holds and used on each GPU", add_help=False)
     return parser

@@ -1,4 +1,4 @@
-"""The few system calls that Python 3.11 does not have: namespaces, mounts, and death with the parent."""
+"""The few system calls that Python 3.11 does not have: namespaces, mounts, death with the parent."""
 
 import ctypes
 import fcntl
@@ -89,12 +89,12 @@ def bind(source: str | Path, target: str | Path, read_only: bool = False) -> Non
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask for a signal when the parent dies. One that died before the call is for the caller to notice."""
+    """Ask for a signal when the parent dies. That it died before is for the caller to notice."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
 def loopback_up(address: str) -> None:
-    """Bring up `lo`, with one address more: resolvers take a machine with 127.0.0.1 alone for one without network."""
+    """Bring up `lo` with one address more: resolvers take 127.0.0.1 alone for no network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         inet = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))

@@ -1,4 +1,4 @@
-"""Start a process, wait for it, and pass signals on, in the same way at each level: runner, init, supervisor."""
+"""Start processes, wait for them, and pass signals on: in the runner, in init, in supervisors."""
 
 import os
 import pwd
@@ -24,12 +24,12 @@ def _wanted() -> set[signal.Signals]:
 
 
 def stopped_early() -> int:
-    """The exit code for a held signal that came before there was anybody to pass it on to; 0: none came."""
+    """The exit code for a held signal that came before there was a child; 0: none came."""
     return next((128 + number for number in _wanted() & signal.sigpending()), 0)
 
 
 def fork(body: Callable[[], int]) -> int:
-    """Run body in a child with no signal held; its result is the exit code. Returns the child's pid."""
+    """Run body in a child with no signal held; its result is the exit code. Returns the pid."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -50,7 +50,7 @@ def fork(body: Callable[[], int]) -> int:
 
 
 def detach(prepare: Callable[[], None], body: Callable[[], int]) -> int:
-    """Run body in a process of its own session, whose parent is the sandbox's init. Returns its pid.
+    """Run body in a session of its own, as a child of the sandbox's init. Returns its pid.
 
     It inherits what prepare, which runs before the pid is known, has changed.
     """
@@ -97,7 +97,7 @@ def become(user: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(command: Sequence[str], env: Mapping[str, str], user: str | None = None) -> int:
-    """Run the command as a child with the same standard streams. Returns its exit code as a shell says it."""
+    """Run the command as a child. Returns its exit code as a shell says it."""
     hold_signals()
     return wait(fork(lambda: execute(command, env, user)))
 
@@ -111,8 +111,8 @@ def wait_plainly(pid: int) -> int:
 def wait(pid: int, patience: float | None = None, reap_orphans: bool = False) -> int:
     """Wait for a child, with signals held. Returns its exit code as a shell says it.
 
-    A signal that somebody sent to this process is passed on to the child. With patience, a child that is still there
-    so many seconds later is killed.
+    A signal that somebody sent to this process is passed on to the child. With patience, a child
+    that is still there so many seconds later is killed.
     """
     awaited = {signal.SIGCHLD, *_wanted()}
     deadline: float | None = None

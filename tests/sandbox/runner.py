@@ -36,7 +36,7 @@ class Sandbox:
     def run(self, body: Callable[[], int]) -> int:
         """Run body, as root and in a process of its own, inside. Returns its exit code.
 
-        Everything that was started inside is killed when body ends or when this process dies, of whatever.
+        Whatever was started inside is killed when body ends or this process dies.
         """
         if os.geteuid() != 0:
             raise SandboxError(NEEDS)
@@ -52,7 +52,7 @@ class Sandbox:
         return processes.wait(init, patience=_PATIENCE)
 
     def _init(self, alive: int, runner: int, body: Callable[[], int]) -> int:
-        """Process 1 inside: the kernel kills all others when it ends, and it ends with the runner."""
+        """Process 1: the kernel kills all others when it ends, and it ends with the runner."""
         kernel.die_with_parent()
         os.close(runner)
         if not os.read(alive, 1):  # the runner died before it could be noticed

@@ -14,7 +14,13 @@ DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 def install(root: Path) -> None:
     """`make install` into root: the overlays' upper layers, before they are mounted."""
     command = ["make", "--silent", "--keep-going", "-C", str(REPOSITORY), "install"]
-    variables = [f"DESTDIR={root}", "PREFIX=/usr", "SYSCONFDIR=/etc", f"LIBDIR={LIBDIR}", f"PYTHON={PYTHON_INSIDE}"]
+    variables = [
+        f"DESTDIR={root}",
+        "PREFIX=/usr",
+        "SYSCONFDIR=/etc",
+        f"LIBDIR={LIBDIR}",
+        f"PYTHON={PYTHON_INSIDE}",
+    ]
     done = subprocess.run(command + variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"sandbox: the suite is not complete:\n{done.stderr}", file=sys.stderr)
@@ -33,7 +39,7 @@ def install_driver(root: Path) -> None:
 
 
 def link_runners(root: Path) -> None:
-    """Put the runners on everybody's PATH: `gpusim stat` and `minicluster ctl` are of use inside."""
+    """Put the runners on everybody's PATH: `gpusim stat`, `minicluster ctl` are of use inside."""
     folder = root / "usr" / "local" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     for runner in ("gpusim/gpusim", "cluster/minicluster"):

@@ -1,1 +1,1 @@
-"""A Slurm cluster of one's own: real munged, slurmctld and slurmds around simulated GPUs, in one sandbox."""
+"""A Slurm cluster in a sandbox: real munged, slurmctld and slurmds around simulated GPUs."""

@@ -40,20 +40,38 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="start a cluster, run a command, take the cluster down")
     run.set_defaults(function=_run)
-    run.add_argument("--nodes", type=int, default=2, metavar="N", help="nodes n1 ... nN (2); a plan names its own")
+    run.add_argument(
+        "--nodes",
+        type=int,
+        default=2,
+        metavar="N",
+        help="nodes n1 ... nN (2); a plan names its own",
+    )
     run.add_argument(
         "--machine", action="append", default=[], metavar="[NODES=]FILE",
-        help=f"machine file, or its name in tests/gpusim/machines ({gpus.DEFAULT}); for these nodes only",
+        help=f"machine file, or its name in tests/gpusim/machines ({gpus.DEFAULT})",
     )  # fmt: skip
     plan = run.add_mutually_exclusive_group()
-    plan.add_argument("--plan", metavar="FILE", help="plan.yaml; `none`: Slurm without vGPUs (default: 4 GiB vGPUs)")
-    plan.add_argument("--conf", type=Path, metavar="DIR", help="files that `vgpu config generate` has written")
+    plan.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="plan.yaml; `none`: Slurm without vGPUs (default: 4 GiB vGPUs)",
+    )
+    plan.add_argument(
+        "--conf", type=Path, metavar="DIR", help="files that `vgpu config generate` has written"
+    )
     run.add_argument("--slurm", default="22.05", choices=["22.05"], help="release of Slurm (22.05)")
-    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="line of slurm.conf")
-    run.add_argument("--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8")
+    run.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="line of slurm.conf"
+    )
+    run.add_argument(
+        "--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8"
+    )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
 
-    ctl = commands.add_parser("ctl", help="inside: start, stop, kill or restart one daemon and wait for it")
+    ctl = commands.add_parser(
+        "ctl", help="inside: start, stop, kill or restart one daemon and wait for it"
+    )
     ctl.set_defaults(function=_ctl)
     ctl.add_argument("host", metavar="NODE", help="a node, or `controller`")
     ctl.add_argument("action", choices=sorted(_CTL))
@@ -63,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     cluster = _cluster(options)
-    return Sandbox("minicluster", cluster.machine).run(lambda: _body(cluster, options.command, options.user))
+    return Sandbox("minicluster", cluster.machine).run(
+        lambda: _body(cluster, options.command, options.user)
+    )
 
 
 def _body(cluster: Cluster, command: Sequence[str], user: str | None) -> int:

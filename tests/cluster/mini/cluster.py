@@ -45,7 +45,9 @@ class Cluster:
             return config.plain_nodes([f"n{number}" for number in range(1, self.nodes + 1)])
         if self.conf is not None:
             return config.copy(self.conf)
-        return config.generate(self.plan or plan.default_plan(self.machine, self.nodes), self.release)
+        return config.generate(
+            self.plan or plan.default_plan(self.machine, self.nodes), self.release
+        )
 
     def _start(self, name: str, hosts: Sequence[str]) -> None:
         """Start this daemon of all nodes, and only then wait for them."""

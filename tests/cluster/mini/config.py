@@ -1,4 +1,4 @@
-"""The configuration of a cluster: munge's key, slurm.conf, and what `vgpu config generate` makes of a plan."""
+"""The configuration of a cluster: munge's key, slurm.conf, what is generated from a plan."""
 
 import os
 import re
@@ -11,7 +11,6 @@ import hostlist
 
 from tests.cluster.mini.paths import ETC_SLURM, RUN, SLURM_CONF
 from tests.sandbox.errors import SandboxError
-from tests.sandbox.paths import PYTHON_INSIDE, SOURCE
 from tests.sandbox.runner import HOSTNAME
 
 FIRST_PORT = 17001
@@ -58,7 +57,7 @@ def write_munge_key() -> None:
 
 
 def write_slurm_conf(settings: Mapping[str, str], node_lines: Sequence[str]) -> None:
-    """slurm.conf: our settings, the given ones instead where there are, the nodes, one partition."""
+    """slurm.conf: our settings or the given ones, the nodes, one partition."""
     given = {key.lower() for key in settings}
     lines = [f"{key}={value}" for key, value in _SLURM.items() if key.lower() not in given]
     lines += [f"{key}={value}" for key, value in settings.items()]
@@ -75,10 +74,20 @@ def plain_nodes(names: Sequence[str]) -> list[str]:
 
 
 def generate(plan: str, release: str) -> list[str]:
-    """Let `vgpu config generate` write its files from the plan. Returns the lines that slurm.conf needs."""
+    """Let `vgpu config generate` write its files. Returns the lines that slurm.conf needs."""
     path = ETC_SLURM / "plan.yaml"
     path.write_text(plan)
-    command = ["vgpu", "config", "generate", str(path), "-o", str(ETC_SLURM), "--slurm", release, "--force"]
+    command = [
+        "vgpu",
+        "config",
+        "generate",
+        str(path),
+        "-o",
+        str(ETC_SLURM),
+        "--slurm",
+        release,
+        "--force",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxError(f"the plan cannot be used: {done.stderr.strip()}")
@@ -86,19 +95,21 @@ def generate(plan: str, release: str) -> list[str]:
 
 
 def copy(folder: Path) -> list[str]:
-    """Take files that `vgpu config generate` has written elsewhere. Returns the lines that slurm.conf needs."""
+    """Take files that were generated elsewhere. Returns the lines that slurm.conf needs."""
     shutil.copytree(folder, ETC_SLURM, dirs_exist_ok=True)
     return fit()
 
 
 def fit() -> list[str]:
-    """Fit generated files to nodes that share one host, a port and a runtime folder for each, and to a cluster
-    without accounting, where AccountingStorageTRES is fatal to slurmctld."""
+    """Fit generated files to nodes on one host, which need a port and a runtime folder each, and
+    to a cluster without accounting, where AccountingStorageTRES is fatal to slurmctld."""
     lines = [line for line in _FRAGMENT.read_text().splitlines() if not _ACCOUNTING.match(line)]
     _FRAGMENT.write_text("\n".join(_with_ports(lines)) + "\n")
     plugstack = _PLUGSTACK.read_text()
     if "runtime_dir=" not in plugstack:
-        _PLUGSTACK.write_text(re.sub(r"(?m)^(required .*)$", r"\1 runtime_dir=/run/vgpu/%n", plugstack))
+        _PLUGSTACK.write_text(
+            re.sub(r"(?m)^(required .*)$", r"\1 runtime_dir=/run/vgpu/%n", plugstack)
+        )
     return [f"include {_FRAGMENT.name}"]
 
 
@@ -106,11 +117,10 @@ def _with_ports(lines: Sequence[str]) -> list[str]:
     port = FIRST_PORT
     fitted = []
     for line in lines:
-        names = _names(line)
-        if names:
-            line += f" NodeHostname={HOSTNAME} Port=[{port}-{port + len(names) - 1}]"
-            port += len(names)
-        fitted.append(line)
+        count = len(_names(line))
+        ports = f" NodeHostname={HOSTNAME} Port=[{port}-{port + count - 1}]" if count else ""
+        fitted.append(line + ports)
+        port += count
     return fitted
 
 
@@ -132,5 +142,7 @@ def nodes() -> dict[str, int]:
     if not found:
         raise SandboxError("no node is described: the plan's node sets need the key slurm")
     if len(found) > _MOST_NODES:
-        raise SandboxError(f"{len(found)} nodes are too many for one machine; at most {_MOST_NODES}")
+        raise SandboxError(
+            f"{len(found)} nodes are too many for one machine; at most {_MOST_NODES}"
+        )
     return found

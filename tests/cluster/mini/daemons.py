@@ -1,6 +1,6 @@
 """Daemons of a cluster: start one and wait until it serves, stop it, kill it.
 
-Each leaves its process id and log under /run/minicluster/HOST, where HOST is a node or `controller`.
+Each leaves its process id and log in /run/minicluster/HOST; HOST is a node or `controller`.
 """
 
 import os
@@ -53,7 +53,9 @@ class Daemon:
     def start(self, wait: bool = True) -> None:
         if self.runs():
             raise SandboxError(f"{self.name} on {self.host} is running already")
-        pid = processes.detach(self._prepare, lambda: processes.execute(self.command, _ENV, self.user))
+        pid = processes.detach(
+            self._prepare, lambda: processes.execute(self.command, _ENV, self.user)
+        )
         self.pid_file.write_text(f"{pid}\n")
         if wait:
             self.wait_ready()
@@ -129,11 +131,15 @@ def _munged(_host: str) -> Daemon:
 
 
 def _slurmctld(_host: str) -> Daemon:
-    return Daemon("slurmctld", CONTROLLER, ("slurmctld", "-D"), ready=_controller_serves, own_log=True)
+    return Daemon(
+        "slurmctld", CONTROLLER, ("slurmctld", "-D"), ready=_controller_serves, own_log=True
+    )
 
 
 def _slurmd(node: str) -> Daemon:
-    return Daemon("slurmd", node, ("slurmd", "-D", "-N", node), ready=lambda: node_serves(node), own_log=True)
+    return Daemon(
+        "slurmd", node, ("slurmd", "-D", "-N", node), ready=lambda: node_serves(node), own_log=True
+    )
 
 
 def _vgpud(node: str) -> Daemon:
@@ -153,7 +159,9 @@ _OF_NODE: Mapping[str, Callable[[str], Daemon]] = {"vgpud": _vgpud, "slurmd": _s
 def find(host: str, name: str) -> Daemon:
     known = _OF_CONTROLLER if host == CONTROLLER else _OF_NODE
     if not (RUN / host).is_dir():
-        raise SandboxError(f"there is no node {host}; there are {', '.join(sorted(os.listdir(RUN)))}")
+        raise SandboxError(
+            f"there is no node {host}; there are {', '.join(sorted(path.name for path in RUN.iterdir()))}"
+        )
     if name not in known:
         raise SandboxError(f"there is no daemon {name} on {host}; there are {', '.join(known)}")
     return known[name](host)
@@ -173,13 +181,17 @@ def _connects(path: str, kind: int) -> bool:
 
 def _controller_serves() -> bool:
     """Does slurmctld answer, and has it heard of the nodes again whose slurmd is running?"""
-    done = subprocess.run(["scontrol", "ping"], env=_ENV, capture_output=True, text=True, check=False)
-    waiting = (node for node in nodes.names() if node_state(node) == "unknown" and _slurmd(node).runs())
+    done = subprocess.run(
+        ["scontrol", "ping"], env=_ENV, capture_output=True, text=True, check=False
+    )
+    waiting = (
+        node for node in nodes.names() if node_state(node) == "unknown" and _slurmd(node).runs()
+    )
     return "is UP" in done.stdout and not any(waiting)
 
 
 def node_state(node: str) -> str:
-    """State of the node as slurmctld has it, e.g. idle, down*, drained; empty if it does not answer."""
+    """State of the node as slurmctld has it, e.g. idle, down*, drained; empty: no answer."""
     command = ["sinfo", "-h", "-N", "-n", node, "-o", "%T"]
     done = subprocess.run(command, env=_ENV, capture_output=True, text=True, check=False)
     return done.stdout.split("\n")[0]
@@ -187,7 +199,12 @@ def node_state(node: str) -> str:
 
 def node_serves(node: str) -> bool:
     """Does slurmd listen, and has slurmctld taken the node in?"""
-    return _listens(nodes.port(node)) and node_state(node) in ("idle", "mixed", "allocated", "completing")
+    return _listens(nodes.port(node)) and node_state(node) in (
+        "idle",
+        "mixed",
+        "allocated",
+        "completing",
+    )
 
 
 def _listens(port: int) -> bool:

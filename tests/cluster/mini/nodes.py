@@ -9,12 +9,12 @@ from tests.sandbox.paths import GPUSIM
 
 
 def make(node: str, machine: gpus.Machine, port: int) -> None:
-    """Make the node. Its namespace is reached through RUN/NODE/ns: `nsenter --mount=... COMMAND` works."""
+    """Make the node. `nsenter --mount=RUN/NODE/ns COMMAND` runs something there."""
     folder = RUN / node
     folder.mkdir(parents=True)
     (folder / "port").write_text(f"{port}\n")
     gpus.plug_in(machine, GPUSIM_NODES / node)
-    # A process keeps the namespace: to bind its file somewhere is refused by recent kernels, now and then.
+    # A process keeps the namespace: recent kernels refuse, now and then, to bind its file.
     keeper = processes.detach(
         lambda: _furnish(machine, GPUSIM_NODES / node),
         lambda: processes.execute(("sleep", "infinity"), os.environ),
