@@ -10,6 +10,7 @@ from pysched.cli.main import SETTINGS, LazyGroup
     context_settings=SETTINGS,
     lazy={
         "generate": ("pysched.cli.config_generate", "Write Slurm's configuration from a plan."),
+        "init": ("pysched.cli.config_init", "Write a first plan from the GPUs that are there."),
     },
 )
 def command() -> None:

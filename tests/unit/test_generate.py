@@ -152,9 +152,16 @@ def _bounds(text: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     "style",
-    [as_blocks, reversed_everywhere, names_one_by_one, node_sets_one_by_one, with_anchors, gpus_one_by_one],
+    [
+        as_blocks,
+        reversed_everywhere,
+        names_one_by_one,
+        node_sets_one_by_one,
+        with_anchors,
+        gpus_one_by_one,
+    ],
     ids=lambda style: style.__name__,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("plan", [GOOD, REFERENCE], ids=["good", "reference"])
 def test_that_the_style_of_a_plan_has_no_influence(plan: str, style: Callable[[str], str]) -> None:
     assert generate(style(plan)) == generate(plan)
