@@ -93,7 +93,7 @@ void gres_p_task_set_env(char ***env, bitstr_t *held, uint64_t count, bitstr_t *
         slurm_unsetenvp(*env, names[TASK]);
 }
 
-/* --- devices: what ConstrainDevices lets a step open ----------------------------------------- */
+/* --- devices: what ConstrainDevices lets a step open ------------------------------------------ */
 
 /* The device file of one GPU, for one slot. False if this node has no such file. */
 static bool device_read(struct vgpu_gres_device *device, uint32_t minor_number, char *path)

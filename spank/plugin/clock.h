@@ -19,4 +19,10 @@ static inline int clock_left_ms(uint64_t deadline)
     return now < deadline ? (int)(deadline - now) : 0;
 }
 
+static inline void clock_sleep_ms(long ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
 #endif

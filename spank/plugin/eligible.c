@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- features
- * ----------------------------------------------------------------------------------------- */
+/* --- features --------------------------------------------------------------------------------- */
 
 struct constraint {
     const char *at;
@@ -80,8 +79,7 @@ bool eligible_features(const char *constraint, const char *features)
     return holds || c.broken || *c.at != '\0';
 }
 
-/* --- gres
- * --------------------------------------------------------------------------------------------- */
+/* --- gres ------------------------------------------------------------------------------------- */
 
 struct gres {
     char type[VGPU_TYPE_MAX]; /* "": any */
@@ -149,8 +147,7 @@ bool eligible_gres(const char *wanted, const char *gres)
     return true;
 }
 
-/* --- nodes
- * -------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 bool eligible_listed(const char *list, const char *node)
 {

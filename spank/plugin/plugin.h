@@ -4,6 +4,7 @@
 #define VGPU_PLUGIN_H
 
 #include "advice.h"
+#include "lead.h"
 #include "proto/conf.h"
 #include "settings.h"
 #include "wishes.h"
@@ -29,6 +30,7 @@ struct vgpu_step {
     bool failed;
     enum vgpu_status status;
     vgpu_error_t error;
+    _Atomic int *lead; /* lead.h; NULL unless there may be something to tell */
 };
 
 struct vgpu_plugin {
@@ -54,6 +56,10 @@ int step_end(struct vgpu_plugin *plugin, spank_t spank);
 
 /* slurmd's child at the end of a job. */
 int job_end(struct vgpu_plugin *plugin, spank_t spank);
+
+/* The gres plugin did not run on a node that has vGPUs: nobody here knows whether the step has
+ * some. */
+bool step_is_unknown(const struct vgpu_step *step);
 
 /* The path of a socket under runtime_dir. */
 void plugin_socket(const struct vgpu_plugin *plugin, const char *name, char path[VGPU_PATH_MAX]);

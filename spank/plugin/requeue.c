@@ -24,8 +24,7 @@ static const char *text_or_empty(const char *text)
     return text ? text : "";
 }
 
-/* --- which nodes are left
- * ------------------------------------------------------------------------------ */
+/* --- which nodes are left --------------------------------------------------------------------- */
 
 static bool node_fits(const slurm_job_info_t *job, const node_info_t *node)
 {
@@ -70,8 +69,7 @@ static uint32_t nodes_left(const slurm_job_info_t *job, const char *excluded)
     return count;
 }
 
-/* --- facts
- * ---------------------------------------------------------------------------------------------- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 /* Does the job have vGPUs on this node already? */
 static bool job_started_here(const struct vgpu_plugin *plugin)
@@ -114,8 +112,7 @@ static struct requeue_facts facts_gather(const struct requeue_case *c, const slu
     };
 }
 
-/* --- what is done about it
- * ------------------------------------------------------------------------------ */
+/* --- what is done about it -------------------------------------------------------------------- */
 
 static char *comment_make(const char *before, uint32_t tries, const char *node, const char *why)
 {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define END_MS 300
@@ -42,8 +43,7 @@ static bool node_has_gpus(void)
     return has;
 }
 
-/* --- what is known before the options are
- * ---------------------------------------------------------- */
+/* --- what is known before the options are ----------------------------------------------------- */
 
 /* Without a readable vgpu.conf nobody knows which GPUs a step must not touch. That matters where
  * there are GPUs. */
@@ -89,8 +89,7 @@ int step_init(struct vgpu_plugin *plugin, spank_t spank)
     return ESPANK_SUCCESS;
 }
 
-/* --- advice
- * ------------------------------------------------------------------------------------------ */
+/* --- advice ----------------------------------------------------------------------------------- */
 
 /* The matrix of --vgpu-comm=FILE, or NULL. */
 static const struct comm_matrix *matrix_read(const struct vgpu_plugin *plugin, spank_t spank)
@@ -140,8 +139,7 @@ static void advice_get(struct vgpu_plugin *plugin, spank_t spank)
         step->advice.n = 0;
 }
 
-/* --- binding
- * ----------------------------------------------------------------------------------------- */
+/* --- binding ---------------------------------------------------------------------------------- */
 
 static void request_fill(struct vgpu_bind_request *request, const struct vgpu_plugin *plugin)
 {
@@ -170,12 +168,23 @@ static bool reply_is_sane(const struct vgpu_step *step)
            memchr(bound->step_dir, '\0', sizeof bound->step_dir);
 }
 
+/* The dynamic linker only grumbles about a preload that is not there, and goes on without. */
+static int shim_check(vgpu_error_t *err)
+{
+    static const char shim[] = VGPU_PKGLIBDIR "/" VGPU_SHIM_NAME;
+    struct stat status;
+    if (stat(shim, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0444) == 0444)
+        return 0;
+    return vgpu_errorf(
+        err, "the shim %s is not there for everyone to read: it is part of the package", shim);
+}
+
 static void preload_make(struct vgpu_step *step)
 {
     char path[VGPU_PATH_MAX + sizeof PRELOAD_NAME], shim[VGPU_PATH_MAX];
     vgpu_error_t err;
     snprintf(path, sizeof path, "%s/%s", step->bound.step_dir, PRELOAD_NAME);
-    if (preload_shim(shim, sizeof shim, VGPU_PKGLIBDIR) != 0 ||
+    if (shim_check(&err) != 0 || preload_shim(shim, sizeof shim, VGPU_PKGLIBDIR) != 0 ||
         preload_write(path, PRELOAD_FILE, shim, &err) != 0)
         fail(step, VGPU_FAILED, &err);
 }
@@ -225,7 +234,14 @@ int step_begin(struct vgpu_plugin *plugin, spank_t spank)
         advice_get(plugin, spank);
         bind_slots(plugin);
     }
+    if (step->failed || step_is_unknown(step))
+        step->lead = lead_create();
     return ESPANK_SUCCESS;
+}
+
+bool step_is_unknown(const struct vgpu_step *step)
+{
+    return !step->marked && step->conf && step->conf->n_slots > 0;
 }
 
 int step_end(struct vgpu_plugin *plugin, spank_t spank)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define FATE_MS       200
+#define LEAD_MS       12000 /* longer than anything that task 0 may wait for */
 #define ENV_VALUE_MAX 4096
 
 static bool is_extern(const struct vgpu_plugin *plugin)
@@ -32,48 +33,58 @@ static uint32_t local_task(spank_t spank)
                                                                                  : 0;
 }
 
-/* --- task_init_privileged
- * ------------------------------------------------------------------------------ */
+/* --- task_init_privileged --------------------------------------------------------------------- */
 
 /* An exit here fails the task and nothing else: an error from a hook would, on some releases, look
  * like success or drain the node. */
 __attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin,
                                                const vgpu_error_t *why)
 {
-    if (why)
-        slurm_error("vgpu: node %s: %s", plugin->node, why->text);
+    slurm_error("vgpu: node %s: %s", plugin->node, why->text);
+    lead_say(plugin->step.lead, LEAD_STOP);
     _exit(1);
 }
 
-/* The step could not be bound: one of its tasks says so. */
-__attribute__((noreturn)) static void end_failed(const struct vgpu_plugin *plugin, uint32_t task)
+/* Would another try, on another node, make sense? */
+static bool may_work_elsewhere(const struct vgpu_plugin *plugin)
 {
-    vgpu_error_t why = plugin->step.error;
-    if (task > 0)
-        end_task(plugin, NULL);
-    if (plugin->step.status == VGPU_NO_ROOM ||
-        (plugin->step.status == VGPU_REFUSED && wishes_are_hard(&plugin->wishes)))
-        requeue_try(plugin, &why);
-    end_task(plugin, &why);
+    enum vgpu_status status = plugin->step.status;
+    return status == VGPU_NO_ROOM || (status == VGPU_REFUSED && wishes_are_hard(&plugin->wishes));
 }
 
 /* Slurm runs a step without the gres plugin when it cannot load it. Then only the controller knows
- * whether the step has vGPUs; it is asked on nodes that have some. */
-static void check_mark(const struct vgpu_plugin *plugin, spank_t spank)
+ * whether the step has vGPUs. */
+static bool gres_plugin_is_missed(const struct vgpu_step *step, spank_t spank, vgpu_error_t *why)
+{
+    const char *version = "";
+    if (!step_is_unknown(step) || !controller_job_has_vgpus(step->job))
+        return false;
+    spank_get_item(spank, S_SLURM_VERSION, &version);
+    vgpu_errorf(why,
+                "Slurm did not load its plugin gres/vgpu there: put gres_vgpu.so for Slurm %s into "
+                "a folder of PluginDir and restart slurmd",
+                version);
+    return true;
+}
+
+/* Local task 0 ends here if the step cannot run, and says why. */
+static void lead_task(const struct vgpu_plugin *plugin, spank_t spank)
 {
     const struct vgpu_step *step = &plugin->step;
-    const char *version = "";
-    vgpu_error_t why;
-    if (step->marked || !step->conf || step->conf->n_slots == 0 ||
-        !controller_job_has_vgpus(step->job))
-        return;
-    spank_get_item(spank, S_SLURM_VERSION, &version);
-    vgpu_errorf(&why,
-                "Slurm did not load the plugin gres/vgpu there: install gres_vgpu.so for Slurm %s "
-                "in a folder of "
-                "PluginDir and restart slurmd",
-                version);
-    end_task(plugin, &why);
+    vgpu_error_t why = step->error;
+    if (step->failed && may_work_elsewhere(plugin))
+        requeue_try(plugin, &why);
+    if (step->failed || gres_plugin_is_missed(step, spank, &why))
+        end_task(plugin, &why);
+    lead_say(step->lead, LEAD_GO);
+}
+
+/* The others end without a word. */
+static void follow_task(const struct vgpu_step *step)
+{
+    enum lead_word word = step->lead ? lead_wait(step->lead, LEAD_MS) : LEAD_GO;
+    if (step->failed || word == LEAD_STOP)
+        _exit(1);
 }
 
 static bool is_bound(const struct vgpu_step *step, uint32_t minor)
@@ -106,10 +117,10 @@ int step_task_privileged(struct vgpu_plugin *plugin, spank_t spank)
     uint32_t task = local_task(spank);
     if (is_extern(plugin))
         return ESPANK_SUCCESS;
-    if (step->failed)
-        end_failed(plugin, task);
     if (task == 0)
-        check_mark(plugin, spank);
+        lead_task(plugin, spank);
+    else
+        follow_task(step);
     snprintf(preload, sizeof preload, "%s/%s", step->bound.step_dir, PRELOAD_NAME);
     snprintf(cover, sizeof cover, "%s/covered", plugin->settings.datadir);
     plan_make(&plan, step, preload, cover);
@@ -120,8 +131,7 @@ int step_task_privileged(struct vgpu_plugin *plugin, spank_t spank)
     return ESPANK_SUCCESS;
 }
 
-/* --- task_init
- * ------------------------------------------------------------------------------------------ */
+/* --- task_init -------------------------------------------------------------------------------- */
 
 static bool set(spank_t spank, const char *name, const char *value)
 {
@@ -189,8 +199,7 @@ int step_task(struct vgpu_plugin *plugin, spank_t spank)
     return ESPANK_ERROR;
 }
 
-/* --- task_exit
- * ------------------------------------------------------------------------------------------ */
+/* --- task_exit -------------------------------------------------------------------------------- */
 
 /* If vgpud ended the step, the job's output says why. */
 int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)

@@ -73,12 +73,6 @@ static bool worth_another_try(int error)
            error == EAGAIN;
 }
 
-static void sleep_ms(long ms)
-{
-    struct timespec time = {.tv_nsec = ms * 1000000};
-    nanosleep(&time, NULL);
-}
-
 int vgpud_ask(const char *socket, uint32_t deadline_ms, const void *request, size_t length,
               void *reply, size_t room, int *fds, size_t *n, vgpu_error_t *err)
 {
@@ -88,7 +82,7 @@ int vgpud_ask(const char *socket, uint32_t deadline_ms, const void *request, siz
         int error = errno;
         if (!worth_another_try(error) || clock_left_ms(deadline) <= RETRY_MS)
             return vgpu_errorf(err, "vgpud does not answer at %s (%s)", socket, strerror(error));
-        sleep_ms(RETRY_MS);
+        clock_sleep_ms(RETRY_MS);
     }
     if (answered->type == asked->type)
         return 0;

@@ -19,8 +19,7 @@
 static char folder[] = "/tmp/test_spank_XXXXXX";
 static char path[64];
 
-/* --- a server for one connection, in a thread
- * ------------------------------------------------------------ */
+/* --- a server for one connection, in a thread ------------------------------------------------- */
 
 struct server {
     int type;
@@ -268,8 +267,7 @@ static void an_answer_to_something_else_is_refused(void)
     server_stop(&s);
 }
 
-/* --- a matrix with the user's rights
- * --------------------------------------------------------------------------- */
+/* --- a matrix with the user's rights ---------------------------------------------------------- */
 
 static void a_users_matrix_is_read_with_the_users_rights(void)
 {
