@@ -1,7 +1,8 @@
 """Write a C file with a weak definition of every function that nvml.h declares.
 
-The library then exports the whole of NVML: what the simulator answers has a strong definition elsewhere, and
-everything else says NOT_SUPPORTED (or UNINITIALIZED before nvmlInit), as on a device without the feature.
+The library then exports the whole of NVML: what the simulator answers has a strong definition
+elsewhere, and everything else says NOT_SUPPORTED (or UNINITIALIZED before nvmlInit), as on a device
+without the feature.
 
     nvml_defaults.py nvml.h > nvml_defaults.c
 """

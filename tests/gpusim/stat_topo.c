@@ -141,12 +141,12 @@ static nvmlReturn_t print_matrix(FILE *out)
         rc = api.handle(i, &devices[i]);
     if (rc != NVML_SUCCESS)
         return rc;
+    fputs("# simulated\n", out);
     for (unsigned int i = 0; i < n; i++)
         fprintf(out, "\tGPU%u", i);
     fputs("\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n", out);
     for (unsigned int i = 0; i < n; i++)
         print_row(devices, n, i, out);
-    fputs("\n(simulated)\n", out);
     return NVML_SUCCESS;
 }
 
