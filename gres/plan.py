@@ -77,6 +77,7 @@ class Cluster:
     plugin_dir: str = str(paths.SLURM_PLUGINS)
     runtime_dir: str = str(paths.RUNTIME_DIR)
     gres_types: tuple[str, ...] = ()
+    accounting: bool = False
     accounting_tres: tuple[str, ...] = ()
     job_submit_plugins: tuple[str, ...] = ()
     submit_bridge: bool = False

@@ -98,6 +98,7 @@ def _cluster(value: Value) -> Cluster:
         "plugin_dir": values.directories,
         "runtime_dir": values.directory,
         "gres_types": lambda v: values.words(v, values.WORD, "a GRES name"),
+        "accounting": Value.boolean,
         "accounting_tres": lambda v: values.words(v, values.TRES, "a TRES such as gres/nic"),
         "job_submit_plugins": lambda v: values.words(v, values.WORD, "a job_submit plugin's name"),
         "submit_bridge": Value.boolean,
@@ -107,6 +108,9 @@ def _cluster(value: Value) -> Cluster:
     settings = {key: read[key](found[key]) for key in found if key != "backstop"}
     if "backstop" in found:
         settings |= _backstop(found["backstop"])
+    for key in ("accounting_tres", "billing"):
+        if key in found and not settings.get("accounting"):
+            raise found[key].error(f"expected accounting: true beside {key}, found none")
     return Cluster(**settings)
 
 

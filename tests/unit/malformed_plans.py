@@ -42,6 +42,7 @@ cluster:
   plugin_dir: [/usr/lib/slurm, /opt/slurm/lib]
   runtime_dir: /run/vgpu
   gres_types: [nic]
+  accounting: true
   accounting_tres: [gres/nic]
   job_submit_plugins: [throttle]
   submit_bridge: true
@@ -455,6 +456,8 @@ MALFORMED = [
     _m(
         "submit_bridge: true", "submit_bridge: on", "cluster.submit_bridge", "true or false", '"on"'
     ),
+    _m("accounting: true", "accounting: false", "cluster.accounting_tres", at="accounting_tres"),
+    _m("accounting: true\n", "accounting: yes\n", "cluster.accounting", "true or false"),
     _m("billing: 100", "billing: 0", "cluster.billing", "1 to 1000000"),
     _m("billing: 100", "billing: 1.5", "cluster.billing", '"1.5"'),
     _m("billing: 100", "bill: 100", "cluster.bill", "did you mean billing?"),
