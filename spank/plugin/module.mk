@@ -1,6 +1,6 @@
 # spank_vgpu.so. What has no Slurm in it is tested alone (tests/unit/c).
 SPANK_PURE_SRC := $(addprefix spank/plugin/,advice.c comm.c comm_user.c eligible.c environment.c json.c \
-	lead.c namespace.c preload.c segment.c settings.c slots.c verdict.c vgpud_client.c wishes.c)
+	lead.c namespace.c preload.c segment.c sentence.c settings.c slots.c verdict.c vgpud_client.c wishes.c)
 SPANK_SRC := $(SPANK_PURE_SRC) $(addprefix spank/plugin/,controller.c dispatch.c epilog.c options.c \
 	placement.c requeue.c step.c submit.c task.c)
 UNIT_SRC += $(SPANK_PURE_SRC)

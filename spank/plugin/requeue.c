@@ -5,6 +5,7 @@
 #include "eligible.h"
 #include "proto/paths.h"
 #include "segment.h"
+#include "sentence.h"
 #include "vgpud_client.h"
 
 #include <stdio.h>
@@ -114,16 +115,15 @@ static struct requeue_facts facts_gather(const struct requeue_case *c, const slu
 
 /* --- what is done about it -------------------------------------------------------------------- */
 
-static char *comment_make(const char *before, uint32_t tries, const char *node, const char *why)
+static char *comment_make(const char *before, uint32_t tries, const char *why)
 {
-    char count[16], reason[VGPU_ERROR_MAX + VGPU_NAME_MAX];
+    char count[16];
     char *comment = strdup(before);
     snprintf(count, sizeof count, "%u", tries);
-    snprintf(reason, sizeof reason, "%s: %s", node, why);
     segment_change(&comment, "gpus", NULL);
     segment_change(&comment, "slots", NULL);
     segment_change(&comment, "tries", count);
-    segment_change(&comment, "why", reason);
+    segment_change(&comment, "why", why);
     return comment;
 }
 
@@ -163,8 +163,7 @@ static int requeue_work(const void *argument, vgpu_error_t *answer)
     char *excluded = eligible_exclude(text_or_empty(job->exc_nodes), c->plugin->node);
     struct requeue_facts facts = facts_gather(c, job, text_or_empty(excluded));
     enum requeue_verdict verdict = requeue_decide(&facts);
-    char *comment =
-        comment_make(text_or_empty(job->admin_comment), facts.tries + 1, c->plugin->node, c->why);
+    char *comment = comment_make(text_or_empty(job->admin_comment), facts.tries + 1, c->why);
     if (verdict != REQUEUE_NOT && excluded && comment)
         act(verdict, c->plugin->step.job, comment, excluded, facts.tries + 1, answer);
     free(comment);
@@ -177,6 +176,7 @@ void requeue_try(const struct vgpu_plugin *plugin, vgpu_error_t *error)
 {
     struct requeue_case c = {plugin, error->text};
     vgpu_error_t done = {""};
+    sentence_name_node(error, plugin->node);
     if (controller_run(requeue_work, &c, ASK_MS, &done) != 0)
         return;
     size_t used = strlen(error->text);

@@ -184,6 +184,7 @@ static void preload_make(struct vgpu_step *step)
     char path[VGPU_PATH_MAX + sizeof PRELOAD_NAME], shim[VGPU_PATH_MAX];
     vgpu_error_t err;
     snprintf(path, sizeof path, "%s/%s", step->bound.step_dir, PRELOAD_NAME);
+    mkdir(VGPU_STEP_DIR, 0755); /* /run is empty after a boot */
     if (shim_check(&err) != 0 || preload_shim(shim, sizeof shim, VGPU_PKGLIBDIR) != 0 ||
         preload_write(path, PRELOAD_FILE, shim, &err) != 0)
         fail(step, VGPU_FAILED, &err);
@@ -229,7 +230,7 @@ int step_begin(struct vgpu_plugin *plugin, spank_t spank)
         fail(step, VGPU_FAILED, &plugin->settings_error);
     conf_read(plugin);
     if (step->n_slots > 0 && *plugin->wishes_error.text)
-        fail(step, VGPU_REFUSED, &plugin->wishes_error);
+        fail(step, VGPU_BAD_MESSAGE, &plugin->wishes_error);
     if (step->n_slots > 0 && !step->failed) {
         advice_get(plugin, spank);
         bind_slots(plugin);

@@ -9,6 +9,7 @@
 #include "preload.h"
 #include "proto/paths.h"
 #include "requeue.h"
+#include "sentence.h"
 #include "slots.h"
 #include "vgpud_client.h"
 
@@ -37,19 +38,18 @@ static uint32_t local_task(spank_t spank)
 
 /* An exit here fails the task and nothing else: an error from a hook would, on some releases, look
  * like success or drain the node. */
-__attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin,
-                                               const vgpu_error_t *why)
+__attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin, vgpu_error_t *why)
 {
-    slurm_error("vgpu: node %s: %s", plugin->node, why->text);
+    sentence_name_node(why, plugin->node);
+    slurm_error("vgpu: %s", why->text);
     lead_say(plugin->step.lead, LEAD_STOP);
     _exit(1);
 }
 
 /* Would another try, on another node, make sense? */
-static bool may_work_elsewhere(const struct vgpu_plugin *plugin)
+static bool may_work_elsewhere(const struct vgpu_step *step)
 {
-    enum vgpu_status status = plugin->step.status;
-    return status == VGPU_NO_ROOM || (status == VGPU_REFUSED && wishes_are_hard(&plugin->wishes));
+    return step->status == VGPU_NO_ROOM || step->status == VGPU_REFUSED;
 }
 
 /* Slurm runs a step without the gres plugin when it cannot load it. Then only the controller knows
@@ -72,7 +72,7 @@ static void lead_task(const struct vgpu_plugin *plugin, spank_t spank)
 {
     const struct vgpu_step *step = &plugin->step;
     vgpu_error_t why = step->error;
-    if (step->failed && may_work_elsewhere(plugin))
+    if (step->failed && may_work_elsewhere(step))
         requeue_try(plugin, &why);
     if (step->failed || gres_plugin_is_missed(step, spank, &why))
         end_task(plugin, &why);
@@ -217,7 +217,8 @@ int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)
                    NULL) == 0 &&
         reply.status == VGPU_OK && *reply.error.text) {
         reply.error.text[sizeof reply.error.text - 1] = '\0';
-        slurm_error("vgpu: node %s: %s", plugin->node, reply.error.text);
+        sentence_name_node(&reply.error, plugin->node);
+        slurm_error("vgpu: %s", reply.error.text);
         told = true;
     }
     return ESPANK_SUCCESS;

@@ -110,8 +110,3 @@ int wishes_check_files(const struct vgpu_wishes *wishes, vgpu_error_t *err)
                        "matrix either: %s",
                        wishes->comm, why.text);
 }
-
-bool wishes_are_hard(const struct vgpu_wishes *wishes)
-{
-    return wishes->affinity == VGPU_REQUIRE_NVLINK || wishes->affinity == VGPU_SAME_NUMA;
-}

@@ -37,7 +37,4 @@ int wishes_check_files(const struct vgpu_wishes *wishes, vgpu_error_t *err);
 /* As the option's value has it: "none", "prefer_nvlink", ... */
 const char *wish_affinity_name(uint32_t affinity);
 
-/* A wish that another node might be able to meet when this one cannot. */
-bool wishes_are_hard(const struct vgpu_wishes *wishes);
-
 #endif

@@ -7,6 +7,7 @@
 #include "plugin/preload.h"
 #include "plugin/requeue.h"
 #include "plugin/segment.h"
+#include "plugin/sentence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,26 @@ static void the_users_exclusions_are_kept(void)
     check_exclude("n[1-3]", "n[1-3]");
 }
 
+static void a_sentence_names_its_node_once(void)
+{
+    static const struct {
+        const char *text, *said;
+    } rows[] = {
+        {"no room", "node n1: no room"},
+        {"node n1 has no room", "node n1 has no room"},
+        {"no room on node n1", "no room on node n1"},
+        {"slot 3 of node n1: no", "slot 3 of node n1: no"},
+        {"node n10 has no room", "node n1: node n10 has no room"},
+        {"node n1-a has no room", "node n1: node n1-a has no room"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        vgpu_error_t text;
+        vgpu_errorf(&text, "%s", rows[i].text);
+        sentence_name_node(&text, "n1");
+        CHECK_MSG(strcmp(text.text, rows[i].said) == 0, "%s", text.text);
+    }
+}
+
 static void a_job_is_requeued_only_where_that_makes_sense(void)
 {
     struct requeue_facts good = {.batch = true, .allowed = true, .nodes = 1, .nodes_left = 1}, f;
@@ -259,6 +280,7 @@ int main(void)
     constraints_are_understood();
     gres_of_a_node_is_compared_with_what_a_job_wants();
     the_users_exclusions_are_kept();
+    a_sentence_names_its_node_once();
     a_job_is_requeued_only_where_that_makes_sense();
     return claim_result();
 }
