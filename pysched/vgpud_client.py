@@ -292,7 +292,7 @@ class Vgpud:
     def _checked(
         self, data: bytes, accounts: list[int], kind: int, answer: type[_Message]
     ) -> _Message:
-        """The message that the bytes are. A shorter one, of an older minor, is completed with zeros."""
+        """The message that the bytes are. A shorter, older one is completed with zeros."""
         reply = answer.from_buffer_copy(data.ljust(ctypes.sizeof(answer), b"\0"))
         head: Head = getattr(reply, "head")  # noqa: B009
         if (head.magic, head.major, head.type, head.length) == (MAGIC, MAJOR, kind, len(data)):

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from tests.sandbox import gpus, processes
+from tests.sandbox import gpus, processes, vgpus
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.paths import BUILD
 from tests.sandbox.runner import Sandbox
@@ -24,10 +24,19 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpusim", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="gpusim", description="Machines with simulated GPUs, and what is used on them."
+    )
     commands = parser.add_subparsers(dest="action", required=True)
     run = commands.add_parser("run", help="run a command on a machine with simulated GPUs")
-    run.add_argument("--machine", default=gpus.DEFAULT, metavar="FILE")
+    run.add_argument(
+        "--machine", default=gpus.DEFAULT, metavar="FILE",
+        help=f"machine file, or its name in tests/gpusim/machines ({gpus.DEFAULT})",
+    )  # fmt: skip
+    run.add_argument(
+        "--vgpu", action="append", default=[], metavar="MEM[,GUARANTEED/MAX]",
+        help="hold a vGPU of so much memory and so many SMs, with vgpud and shim; repeatable",
+    )  # fmt: skip
     run.add_argument(
         "--user", metavar="NAME", help="run as alice, bob, user1 ... user8 instead of root"
     )
@@ -37,5 +46,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    sandbox = Sandbox("gpusim", gpus.read_machine(options.machine))
-    return sandbox.run(lambda: processes.execute(options.command, os.environ, options.user))
+    machine = gpus.read_machine(options.machine)
+    shares = [vgpus.parse_share(text, machine) for text in options.vgpu]
+
+    def body() -> int:
+        if shares:
+            return vgpus.run(machine, shares, options.command, os.environ, options.user)
+        return processes.execute(options.command, os.environ, options.user)
+
+    return Sandbox("gpusim", machine).run(body)

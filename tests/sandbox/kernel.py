@@ -1,4 +1,4 @@
-"""The few system calls that Python 3.11 does not have: namespaces, mounts, death with the parent."""
+"""The few system calls that Python 3.11 lacks: namespaces, mounts, death with the parent."""
 
 import ctypes
 import fcntl

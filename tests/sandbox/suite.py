@@ -20,6 +20,7 @@ def install(root: Path) -> None:
         "SYSCONFDIR=/etc",
         f"LIBDIR={LIBDIR}",
         f"PYTHON={PYTHON_INSIDE}",
+        "ALL=",  # install what is built, build nothing
     ]
     done = subprocess.run(command + variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
