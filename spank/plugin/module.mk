@@ -20,3 +20,10 @@ install:: $(B)/spank_vgpu.so
 
 uninstall::
 	rm -f $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so
+
+# For sites with enroot (and pyxis): see docs/containers.md.
+install::
+	@install -d $(DESTDIR)$(DATADIR)/enroot
+	@sed -e 's|@PKGLIBDIR@|$(PKGLIBDIR)|; s|@STEP_DIR@|/run/vgpu-step|' spank/plugin/enroot/50-vgpu.sh.in \
+		>$(DESTDIR)$(DATADIR)/enroot/50-vgpu.sh
+	@chmod 755 $(DESTDIR)$(DATADIR)/enroot/50-vgpu.sh
