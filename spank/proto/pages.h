@@ -9,6 +9,8 @@
  *   account.charged: compare-and-swap to charged + size if that is at most control.quota, else refuse
  *   process.charged += size; process.busy -= 1
  * Releasing: the driver frees first; then process.charged -= size, then account.charged -= size (inside busy).
+ * What a call will take may be known only after it (contexts): the process charges as much as it may need, says so in
+ * process.provisional, and gives the rest back at once; who is refused meanwhile waits for that (bounded) and tries again.
  * Repair (vgpud's side, after a process is dead and the driver has let go of its memory): repairing = 1; wait until
  * busy is 0 in every live process (bounded); zero the dead one; account.charged = sum of process.charged; repairing = 0.
  */
@@ -67,7 +69,8 @@ struct vgpu_process {
     _Atomic uint64_t allocations; /* counters for telemetry */
     _Atomic uint64_t refusals;
     _Atomic uint64_t launches;
-    _Atomic uint64_t reserved[3];
+    _Atomic uint64_t provisional; /* part of charged that is more than needed and about to be given back */
+    _Atomic uint64_t reserved[2];
 };
 
 struct vgpu_account {
