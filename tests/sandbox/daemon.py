@@ -77,6 +77,10 @@ class Daemon:
         if not gone:
             raise SandboxError(f"{self} does not end{self.tail()}")
 
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
     def runs(self) -> bool:
         handle = self._handle()
         if handle is not None:

@@ -116,6 +116,7 @@ def wait(pid: int, patience: float | None = None, reap_orphans: bool = False) ->
     """
     awaited = {signal.SIGCHLD, *_wanted()}
     deadline: float | None = None
+    info: signal.struct_siginfo | None
     while (code := _reap(pid, reap_orphans)) is None:
         if deadline is None:
             info = signal.sigwaitinfo(awaited)

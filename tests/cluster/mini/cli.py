@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import hostlist
@@ -14,14 +14,15 @@ from tests.cluster.mini import daemons
 from tests.cluster.mini.cluster import Cluster
 from tests.cluster.mini.paths import SLURM_CONF
 from tests.sandbox import gpus, processes
+from tests.sandbox.daemon import Daemon
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.runner import Sandbox
 
-_CTL = {
+_CTL: Mapping[str, Callable[[Daemon], None]] = {
     "start": lambda daemon: daemon.start(),
     "stop": lambda daemon: daemon.stop(),
     "kill": lambda daemon: daemon.stop(signal.SIGKILL),
-    "restart": lambda daemon: (daemon.stop(), daemon.start()),
+    "restart": lambda daemon: daemon.restart(),
 }
 
 
