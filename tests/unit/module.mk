@@ -18,10 +18,10 @@ $(B)/tsan/%.o: %.c | $(B)/.setup
 
 $(B)/asan/parts.a: $(UNIT_SRC:%.c=$(B)/asan/%.o)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) qcs $@ $^
 $(B)/tsan/parts.a: $(UNIT_SRC:%.c=$(B)/tsan/%.o)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) qcs $@ $^
 
 $(B)/tests/unit/%-threads: $(B)/tsan/tests/unit/c/%.o $(B)/tsan/parts.a
 	@mkdir -p $(@D)

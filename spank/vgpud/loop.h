@@ -1,0 +1,51 @@
+/* loop.h - waits for descriptors and points in time, one thread. */
+#ifndef VGPUD_LOOP_H
+#define VGPUD_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Embed in the object that the descriptor belongs to. */
+struct loop_source {
+    int fd;
+    void (*ready)(struct loop_source *source, uint32_t events); /* events as epoll's */
+};
+
+struct loop_timer {
+    uint64_t due_ns; /* 0: not set */
+    void (*due)(struct loop_timer *timer);
+    struct loop_timer *next;
+};
+
+struct loop {
+    int epoll, timerfd;
+    struct loop_source timer_source;
+    struct loop_timer *timers; /* that are set, earliest first */
+    struct loop_garbage *garbage;
+    bool stop;
+};
+
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* Returns -1 with errno. */
+int loop_init(struct loop *loop);
+void loop_fini(struct loop *loop);
+
+/* Call source->ready when source->fd has one of the events. Returns -1 with errno. */
+int loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
+
+/* Forget the source and close its descriptor. Its memory must stay valid until the current round is
+ * over: free it with loop_free(). A source whose fd is -1 is ignored. */
+void loop_remove(struct loop *loop, struct loop_source *source);
+
+/* Free memory at the end of the current round. */
+void loop_free(struct loop *loop, void *memory);
+
+/* Call timer->due once at due_ns (monotonic), replacing what was set; 0 cancels. */
+void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t due_ns);
+
+/* Until loop->stop. Returns -1 with errno. */
+int loop_run(struct loop *loop);
+
+#endif

@@ -1,0 +1,99 @@
+/* owner.c - which step does a process belong to? */
+#include "owner.h"
+
+#include "proc.h"
+#include "proto/paths.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_ANCESTORS 128
+#define MAX_CGROUP    1024
+
+static struct owner owner_of_step(const struct step *step)
+{
+    return (struct owner){OWNER_STEP, step->record->job, step->record->step};
+}
+
+static bool by_folder(const struct daemon *daemon, pid_t pid, struct owner *owner)
+{
+    struct folder_id seen;
+    struct stat own;
+    if (proc_folder(pid, VGPU_STEP_DIR, &seen))
+        return false;
+    for (const struct step *step = daemon->steps; step; step = step->next)
+        if (fstat(step->dir, &own) == 0 && own.st_ino == seen.inode && own.st_dev == seen.device) {
+            *owner = owner_of_step(step);
+            return true;
+        }
+    return false;
+}
+
+static bool is_slurmstepd(const struct proc_info *info)
+{
+    return info->uid == 0 && strcmp(info->name, "slurmstepd") == 0;
+}
+
+static bool by_ancestors(const struct daemon *daemon, const struct proc_info *self,
+                         struct owner *owner)
+{
+    struct proc_info info = *self;
+    for (int i = 0; i < MAX_ANCESTORS && info.parent > 1; i++) {
+        pid_t pid = info.parent;
+        for (const struct step *step = daemon->steps; step; step = step->next)
+            if (step->record->holder == pid) {
+                *owner = owner_of_step(step);
+                return true;
+            }
+        if (proc_read(pid, &info))
+            return false;
+        if (is_slurmstepd(&info)) {
+            *owner = (struct owner){OWNER_OTHER, 0, VGPU_NO_STEP};
+            proc_stepd_title(pid, &owner->job, &owner->step);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The length of the job's part of a step's control group: without "/step_N". */
+static size_t job_part(const char *group)
+{
+    return (size_t)(strrchr(group, '/') - group);
+}
+
+static bool by_cgroup(const struct daemon *daemon, pid_t pid, struct owner *owner)
+{
+    char theirs[MAX_CGROUP], known[MAX_CGROUP];
+    proc_step_cgroup(pid, theirs, sizeof theirs);
+    if (!*theirs)
+        return false;
+    *owner = (struct owner){OWNER_OTHER, 0, VGPU_NO_STEP};
+    for (const struct step *step = daemon->steps; step; step = step->next) {
+        proc_step_cgroup(step->record->holder, known, sizeof known);
+        if (strcmp(theirs, known) == 0) {
+            *owner = owner_of_step(step);
+            return true;
+        }
+        if (*known && job_part(known) == job_part(theirs) &&
+            strncmp(theirs, known, job_part(known)) == 0)
+            *owner = (struct owner){OWNER_JOB, step->record->job, VGPU_NO_STEP};
+    }
+    return true;
+}
+
+struct owner owner_find(const struct daemon *daemon, pid_t pid)
+{
+    struct owner owner = {OWNER_NONE, 0, VGPU_NO_STEP};
+    struct proc_info info;
+    /* Steps are at work in slurmstepd too, but it is Slurm's, not theirs. */
+    if (proc_read(pid, &info) || is_slurmstepd(&info))
+        return owner;
+    for (const struct step *step = daemon->steps; step; step = step->next)
+        if (step->record->holder == pid)
+            return owner;
+    if (!by_folder(daemon, pid, &owner) && !by_ancestors(daemon, &info, &owner))
+        by_cgroup(daemon, pid, &owner);
+    return owner;
+}
