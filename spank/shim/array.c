@@ -3,8 +3,7 @@
 #include "shim/measure.h"
 #include "shim/vmm.h"
 
-/* --- how much an array takes: the driver lays it out, so the driver is asked
- * ----------------------------------- */
+/* --- how much an array takes: the driver lays it out, so the driver is asked ----------------- */
 
 /* Made with this flag an array takes no memory and can say how much it would. */
 #define DEFERRED CUDA_ARRAY3D_DEFERRED_MAPPING
@@ -67,9 +66,7 @@ static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
     return levels > 1 && bytes < UINT64_MAX - bytes / 3 ? bytes + bytes / 3 : bytes;
 }
 
-/* --- making
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------- */
 
 static CUresult begin(struct claim *claim, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
                       unsigned int levels)
@@ -145,9 +142,7 @@ CREATE(cuArray3DCreate, (CUarray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pA
        (pHandle, pAllocateArray),
        (pAllocateArray ? &(CUDA_ARRAY3D_DESCRIPTOR[1]){deep_v1(pAllocateArray)}[0] : NULL), 0)
 
-/* --- destroying
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- destroying ------------------------------------------------------------------------------ */
 
 EXPORT CUresult cuArrayDestroy(CUarray hArray)
 {

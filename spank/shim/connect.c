@@ -1,9 +1,8 @@
-/* connect.c - asking vgpud, over the step's socket. */
+/* connect.c - attaching to vgpud, over the step's socket. */
 #include "shim/connect.h"
 #include "proto/paths.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_NS 5000000000ull /* vgpud restarts within this, or somebody has to look after it  \
-                                   */
-#define RETRY_NS     20000000
-#define MEASURE_SECS 2 /* NVML on a busy node */
+#define PATIENCE_NS                                                                                \
+    5000000000ull /* vgpud restarts within this, or somebody has to look after it                  \
+                   */
+#define RETRY_NS 20000000
 
 /* What SPANK lays beside the socket: where it is, there is a step, even while the socket is being
  * made anew. */
@@ -47,16 +46,20 @@ static int open_connection(time_t seconds)
     return -1;
 }
 
-/* One question, one answer. Returns the connection, or -1 with errno. */
-static int ask(time_t seconds, const void *request, size_t request_length, void *reply,
-               size_t reply_length, int *fds, size_t *n_fds)
+int connect_attach_once(time_t seconds, uint32_t flags, struct vgpu_attach_reply *reply, int *fds,
+                        size_t *n_fds)
 {
+    struct vgpu_attach_request request = {.flags = flags};
     int fd = open_connection(seconds);
+
+    *n_fds = VGPU_MAX_FDS;
+    memset(reply, 0, sizeof *reply);
     if (fd < 0)
         return -1;
-    long got = vgpu_send(fd, request, request_length, NULL, 0);
+    vgpu_head_init(&request.head, VGPU_ATTACH, sizeof request);
+    long got = vgpu_send(fd, &request, sizeof request, NULL, 0);
     if (got == 0)
-        got = vgpu_receive(fd, reply, reply_length, fds, n_fds);
+        got = vgpu_receive(fd, reply, sizeof *reply, fds, n_fds);
     if (got > 0)
         return fd;
     int why = got == 0 ? ECONNRESET : errno;
@@ -64,75 +67,6 @@ static int ask(time_t seconds, const void *request, size_t request_length, void 
     errno = why;
     return -1;
 }
-
-static int ask_attach(time_t seconds, struct vgpu_attach_reply *reply, int *fds, size_t *n_fds)
-{
-    struct vgpu_attach_request request = {0};
-
-    *n_fds = VGPU_MAX_FDS;
-    memset(reply, 0, sizeof *reply);
-    vgpu_head_init(&request.head, VGPU_ATTACH, sizeof request);
-    return ask(seconds, &request, sizeof request, reply, sizeof *reply, fds, n_fds);
-}
-
-/* --- the connection that stays
- * ---------------------------------------------------------------------------- */
-
-static void link_set(struct link *link, int fd)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0)
-        return;
-    link->device = st.st_dev;
-    link->inode = st.st_ino;
-    link->fd_plus_1 = fd + 1;
-}
-
-/* The descriptor, if it still is the socket that we opened; else -1. */
-static int link_fd(const struct link *link)
-{
-    int fd = link->fd_plus_1 - 1;
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != link->device || st.st_ino != link->inode)
-        return -1;
-    return fd;
-}
-
-bool link_alive(const struct link *link)
-{
-    struct pollfd look = {.fd = link_fd(link), .events = POLLRDHUP};
-    return look.fd >= 0 && poll(&look, 1, 0) == 0;
-}
-
-bool link_send(struct link *link, const void *message, size_t length)
-{
-    int fd = link_fd(link);
-    return fd >= 0 && vgpu_send(fd, message, length, NULL, 0) == 0;
-}
-
-bool link_renew(struct link *link)
-{
-    struct vgpu_attach_reply reply;
-    int fds[VGPU_MAX_FDS], old = link_fd(link);
-    size_t n_fds;
-
-    if (link_alive(link))
-        return true;
-    int fd = ask_attach(1, &reply, fds, &n_fds);
-    if (fd < 0)
-        return false;
-    for (size_t i = 0; i < n_fds; i++)
-        close(fds[i]);
-    if (old >= 0)
-        close(old);
-    link_set(link, fd);
-    return reply.status == VGPU_OK;
-}
-
-/* --- attaching
- * -------------------------------------------------------------------------------------------- */
 
 static bool outside_step(void)
 {
@@ -178,7 +112,7 @@ enum connect_outcome connect_attach(struct link *link, struct vgpu_attach_reply 
 
     for (;;) {
         uint64_t left = deadline > now_ns() ? deadline - now_ns() : 0;
-        int fd = ask_attach((time_t)(left / 1000000000u + 1), reply, fds, n_fds);
+        int fd = connect_attach_once((time_t)(left / 1000000000u + 1), 0, reply, fds, n_fds);
         int why = errno;
         if (fd >= 0) {
             enum connect_outcome outcome = check(reply, *n_fds, err);
@@ -233,21 +167,4 @@ void connect_unmap(struct charge *charge)
     if (charge->account)
         munmap(charge->account, sizeof *charge->account);
     *charge = (struct charge){0};
-}
-
-int connect_measure(uint64_t vgpu_id, uint64_t *bytes)
-{
-    struct vgpu_measure_request request = {.vgpu_id = vgpu_id};
-    struct vgpu_measure_reply reply = {0};
-    size_t n_fds = 0;
-
-    vgpu_head_init(&request.head, VGPU_MEASURE, sizeof request);
-    int fd = ask(MEASURE_SECS, &request, sizeof request, &reply, sizeof reply, NULL, &n_fds);
-    if (fd < 0)
-        return -1;
-    close(fd);
-    if (reply.status != VGPU_OK)
-        return -1;
-    *bytes = reply.driver;
-    return 0;
 }

@@ -2,9 +2,7 @@
 #include "shim/claim.h"
 #include "shim/measure.h"
 
-/* --- making
- * -------------------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------- */
 
 struct making {
     struct vgpu *vgpu;
@@ -75,8 +73,7 @@ EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
     return rc;
 }
 
-/* --- the primary context: one per device, made by the first retain
- * ------------------------------------------- */
+/* --- the primary context: one per device, made by the first retain --------------------------- */
 
 static bool primary_active(CUdevice device)
 {
@@ -167,9 +164,7 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
     return reset(dev, REAL(cuDevicePrimaryCtxReset_v2));
 }
 
-/* --- destroying
- * ------------------------------------------------------------------------------------------------
- */
+/* --- destroying ------------------------------------------------------------------------------ */
 
 static struct vgpu *vgpu_of_context(CUcontext context)
 {

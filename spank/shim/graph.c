@@ -9,8 +9,7 @@
 #define CHUNK     (2ull << 20) /* each allocation of a graph is a mapping of its own */
 #define MAX_DEPTH 16           /* of graphs in graphs */
 
-/* --- how much a graph allocates
- * -------------------------------------------------------------------------------------- */
+/* --- how much a graph allocates -------------------------------------------------------------- */
 
 struct demand {
     uint64_t bytes;
@@ -50,9 +49,7 @@ static void add_graph(struct demand *demand, CUgraph graph, int depth)
     free(nodes);
 }
 
-/* --- instantiation
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- instantiation --------------------------------------------------------------------------- */
 
 struct instance {
     struct growth growth;
@@ -130,8 +127,7 @@ INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
             (phGraphExec, hGraph, instantiateParams))
 
-/* --- what may make the pool grow later
- * ----------------------------------------------------------------------------------- */
+/* --- what may make the pool grow later ------------------------------------------------------- */
 
 /* The growth that running this graph may need; none for most graphs. */
 static struct instance instance_of(CUgraphExec exec)

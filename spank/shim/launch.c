@@ -67,8 +67,7 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchP
     return rc;
 }
 
-/* --- streams: who waits for a GPU to be idle has to know them
- * ---------------------------------------------- */
+/* --- streams: who waits for a GPU to be idle has to know them -------------------------------- */
 
 static CUresult created(CUresult rc, const CUstream *stream)
 {

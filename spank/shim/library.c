@@ -17,8 +17,7 @@ struct library *library_of(const char *name)
     return NULL;
 }
 
-/* --- look-up by name, by name without suffix, and by the driver's own address
- * ------------------------- */
+/* --- look-up by name, by name without suffix, and by the driver's own address ---------------- */
 
 static uint32_t hash_text(const char *text, size_t length)
 {
@@ -121,8 +120,7 @@ static const struct hook *find_variant(struct library *library, const char *base
     return best;
 }
 
-/* --- opening
- * ------------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static void index_addresses(struct library *library)
 {
@@ -158,8 +156,7 @@ bool library_open(struct library *library, bool load)
     return true;
 }
 
-/* --- what to hand out
- * ----------------------------------------------------------------------------------- */
+/* --- what to hand out ------------------------------------------------------------------------ */
 
 void *library_stand_in(struct library *library, const char *name, void *address)
 {

@@ -3,8 +3,7 @@
 #include "shim/measure.h"
 #include "shim/pool.h"
 
-/* --- allocation
- * ------------------------------------------------------------------------------------------ */
+/* --- allocation ------------------------------------------------------------------------------ */
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
@@ -39,8 +38,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned i
     return claim_end(&claim, rc, TABLE_BLOCK, rc == CUDA_SUCCESS ? *dptr : 0);
 }
 
-/* --- pitch: rows are padded by a rule of the driver's that only its answers tell
- * -------------------------- */
+/* --- pitch: rows are padded by a rule of the driver's that only its answers tell ------------- */
 
 #define PITCH_ALIGN 512 /* of every card so far; a larger one is learned from the first answer */
 
@@ -109,9 +107,7 @@ EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch,
     return claim_end(&claim, rc, TABLE_BLOCK, rc == CUDA_SUCCESS ? *dptr : 0);
 }
 
-/* --- free
- * -------------------------------------------------------------------------------------------------
- */
+/* --- free ------------------------------------------------------------------------------------ */
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
@@ -139,8 +135,7 @@ EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr)
     return REAL(cuMemFree)(dptr);
 }
 
-/* --- what the program sees
- * -------------------------------------------------------------------------------- */
+/* --- what the program sees ------------------------------------------------------------------- */
 
 /* The vGPU's memory in place of the card's. Never more free than the card itself has. */
 static void show(struct vgpu *vgpu, uint64_t *free, uint64_t *total)

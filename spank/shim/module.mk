@@ -1,12 +1,13 @@
 # libvgpu.so, the shim: preloaded into every process of a step.
 SHIM_SRC := $(addprefix spank/shim/,array.c charge.c claim.c connect.c context.c elf.c entry.c graph.c image.c \
-	launch.c lease.c library.c measure.c memory.c module.c nvml.c pool.c process.c resolve.c say.c \
+	launch.c lease.c library.c link.c measure.c memory.c module.c nvml.c pool.c process.c resolve.c say.c \
 	stream_memory.c table.c vmm.c)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(B)/%.o) $(B)/spank/shim/dlsym.o $(addprefix $(B)/spank/proto/,error.o wire.o)
 SHIM     := $(B)/libvgpu.so
 
 ALL += $(SHIM)
 UNIT_SRC += $(addprefix spank/shim/,charge.c table.c image.c)
+UNIT_THREADS += test_charge test_table
 
 $(B)/spank/shim/dlsym.o: spank/shim/dlsym.S | $(B)/.setup
 	@mkdir -p $(@D)

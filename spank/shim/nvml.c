@@ -44,9 +44,7 @@ struct library nvml_library = {
     .missing = (void *)missing,
 };
 
-/* --- which vGPU
- * ------------------------------------------------------------------------------------------------
- */
+/* --- which vGPU ------------------------------------------------------------------------------ */
 
 /* Before anything else. */
 static nvmlReturn_t enter(void)
@@ -79,8 +77,7 @@ static struct vgpu *vgpu_of(nvmlDevice_t device)
     return NULL;
 }
 
-/* --- initialisation counts natively
- * ------------------------------------------------------------------------------- */
+/* --- initialisation counts natively ---------------------------------------------------------- */
 
 EXPORT nvmlReturn_t nvmlInit(void)
 {
@@ -100,8 +97,7 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     return rc != NVML_SUCCESS ? rc : NVML(nvmlInitWithFlags)(flags);
 }
 
-/* --- which GPUs there are
- * ------------------------------------------------------------------------------------------ */
+/* --- which GPUs there are -------------------------------------------------------------------- */
 
 static nvmlReturn_t count(unsigned int *deviceCount, nvmlReturn_t (*call)(unsigned int *))
 {
@@ -184,9 +180,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
     return rc;
 }
 
-/* --- memory
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static void memory_of(struct vgpu *vgpu, unsigned long long *total, unsigned long long *used,
                       unsigned long long *free)
@@ -223,9 +217,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
     return rc;
 }
 
-/* --- processes
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static bool is_of(const struct vgpu *vgpu, unsigned int pid)
 {

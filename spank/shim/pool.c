@@ -5,8 +5,7 @@
 
 #define CHUNK (2ull << 20) /* by which a pool grows, until it is seen to grow by more */
 
-/* --- what a pool has, and on which device
- * -------------------------------------------------------------------- */
+/* --- what a pool has, and on which device ---------------------------------------------------- */
 
 static uint64_t reserved_by(CUmemoryPool pool, CUdevice device)
 {
@@ -33,8 +32,7 @@ static uint64_t key_of(CUmemoryPool pool, CUdevice device)
     return pool ? (uint64_t)(uintptr_t)pool : (uint64_t)device + 1;
 }
 
-/* --- the record: one entry per pool, under the vGPU's pool_lock
- * ----------------------------------------------- */
+/* --- the record: one entry per pool, under the vGPU's pool_lock ------------------------------ */
 
 static struct table_entry record_of(struct vgpu *vgpu, CUmemoryPool pool, CUdevice device)
 {
@@ -153,9 +151,7 @@ void pool_reclaim(struct vgpu *vgpu)
         look_again(vgpu, true);
 }
 
-/* --- growth
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- growth ---------------------------------------------------------------------------------- */
 
 static uint64_t chunks(uint64_t size)
 {

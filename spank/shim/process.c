@@ -20,9 +20,7 @@ extern struct process process __attribute__((alias("storage"), visibility("hidde
 static const _Atomic uint32_t free_word = VGPU_GATE_FREE;
 static struct lease_gate free_gate = {.word = &free_word, .budget = INT32_MAX};
 
-/* --- locks
- * ------------------------------------------------------------------------------------------------
- */
+/* --- locks ----------------------------------------------------------------------------------- */
 
 static void wiped_in_child(void)
 {
@@ -52,8 +50,7 @@ void process_unlock(void)
     pthread_mutex_unlock(&process.short_lock);
 }
 
-/* --- attaching
- * -------------------------------------------------------------------------------------------- */
+/* --- attaching ------------------------------------------------------------------------------- */
 
 static bool lease_link_send(void *link, const struct vgpu_lease_message *message)
 {
@@ -67,10 +64,7 @@ static bool lease_link_alive(void *link)
 
 static bool lease_link_connect(void *link)
 {
-    pthread_mutex_lock(&process.attach_lock);
-    bool back = link_renew(link);
-    pthread_mutex_unlock(&process.attach_lock);
-    return back;
+    return link_renew(link);
 }
 
 static bool make_lease(struct vgpu *vgpu)
@@ -195,8 +189,7 @@ bool process_attach_for_nvml(void)
     return rc == CUDA_SUCCESS;
 }
 
-/* --- which vGPU
- * ------------------------------------------------------------------------------------------- */
+/* --- which vGPU ------------------------------------------------------------------------------ */
 
 static struct vgpu *find_uuid(const CUuuid *uuid)
 {
@@ -280,5 +273,5 @@ struct vgpu *process_vgpu_of_stream(CUstream stream)
 
 int process_measure(const struct vgpu *vgpu, uint64_t *bytes)
 {
-    return connect_measure(vgpu->desc.id, bytes);
+    return link_measure(&process.link, vgpu->desc.id, bytes);
 }

@@ -11,8 +11,7 @@ static bool capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* --- where a pool lives
- * -------------------------------------------------------------------------------------------- */
+/* --- where a pool lives ---------------------------------------------------------------------- */
 
 #define ON_HOST UINT8_MAX /* vgpu of a pool that takes no device memory of ours */
 
@@ -85,9 +84,7 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPr
     return rc;
 }
 
-/* --- allocation
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- allocation ------------------------------------------------------------------------------ */
 
 /* The pool grew by more than there is room for. */
 static CUresult undo(struct growth *growth, CUdeviceptr pointer, CUstream stream)
@@ -131,9 +128,7 @@ ALLOCATE(cuMemAllocFromPoolAsync_ptsz,
          (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream),
          (dptr, bytesize, pool, hStream), bytesize, growth_of_pool(pool), PER_THREAD(hStream))
 
-/* --- free
- * --------------------------------------------------------------------------------------------------------------
- */
+/* --- free ------------------------------------------------------------------------------------ */
 
 /* A block of cuMemAlloc, freed in stream order: it stays charged until the stream has reached the
  * free. An event tells when. */
@@ -186,8 +181,7 @@ EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
     return free_async(dptr, hStream, PER_THREAD(hStream), REAL(cuMemFreeAsync_ptsz));
 }
 
-/* --- whatever lets a pool shrink
- * ------------------------------------------------------------------------------------------ */
+/* --- whatever lets a pool shrink ------------------------------------------------------------- */
 
 #define SHRINKS(symbol, parameters, arguments)                                                     \
     EXPORT CUresult symbol parameters                                                              \

@@ -6,8 +6,7 @@
 /* All of this under one lock, the driver's call included: a handle or an address that the driver
  * gives back may be handed out again at once. */
 
-/* --- references: a handle, a mapping, a tile of a sparse array
- * -------------------------------------------------- */
+/* --- references: a handle, a mapping, a tile of a sparse array ------------------------------- */
 
 static void reference(uint64_t allocation)
 {
@@ -39,9 +38,7 @@ static uint64_t allocation_of(CUmemGenericAllocationHandle handle)
     return table_find(&process.table, TABLE_HANDLE, handle, &entry) ? entry.owner : 0;
 }
 
-/* --- handles
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- handles --------------------------------------------------------------------------------- */
 
 static void record(CUmemGenericAllocationHandle handle, uint64_t allocation)
 {
@@ -121,9 +118,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
     return rc;
 }
 
-/* --- mappings
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- mappings -------------------------------------------------------------------------------- */
 
 struct search {
     uint64_t address, allocation;
@@ -191,8 +186,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     return rc;
 }
 
-/* --- tiles of sparse arrays
- * -------------------------------------------------------------------------------------------- */
+/* --- tiles of sparse arrays ------------------------------------------------------------------ */
 
 /* A number for the place that a map operation names. */
 static uint64_t place_of(const CUarrayMapInfo *info)
