@@ -1,8 +1,6 @@
 /* gputime.c - without an arbiter every gate is open: whoever has a vGPU runs when it wants. */
 #include "gputime.h"
 
-#include "proto/lease.h"
-
 void gputime_add(struct vgpu *vgpu)
 {
     struct vgpu_lease *lease = (struct vgpu_lease *)vgpu->pages.control->lease;
@@ -18,6 +16,15 @@ void gputime_change(struct vgpu *vgpu)
 void gputime_remove(struct vgpu *vgpu)
 {
     (void)vgpu;
+}
+
+void gputime_message(struct vgpu *vgpu, uint32_t entry, pid_t pid,
+                     const struct vgpu_lease_message *message)
+{
+    (void)vgpu;
+    (void)entry;
+    (void)pid;
+    (void)message;
 }
 
 void gputime_process_gone(struct vgpu *vgpu, uint32_t entry)

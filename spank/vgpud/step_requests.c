@@ -1,6 +1,7 @@
 /* step_requests.c - what the processes of a step ask on its attach socket. */
 #include "clock.h"
 #include "conn.h"
+#include "gputime.h"
 #include "process.h"
 #include "vgpu.h"
 #include "waiters.h"
@@ -53,33 +54,33 @@ static void handle_attach(struct conn *conn, const void *message)
 /* --- measuring
  * --------------------------------------------------------------------------------------- */
 
-/* The vGPU with that id among those of the sender; NULL with an answer sent. */
-static struct vgpu *own_vgpu(struct conn *conn, uint64_t id)
+/* Which of the sender's vGPUs has that id? -1: none. */
+static int rank_of(const struct conn *conn, uint64_t id)
 {
-    for (uint32_t rank = 0; conn->process && rank < VGPU_MAX_GPUS; rank++) {
-        struct vgpu *vgpu = conn->process->vgpus[rank];
+    for (int rank = 0; conn->process && rank < VGPU_MAX_GPUS; rank++) {
+        const struct vgpu *vgpu = conn->process->vgpus[rank];
         if (vgpu && vgpu->record->desc.id == id)
-            return vgpu;
+            return rank;
     }
-    conn_status(conn, VGPU_MEASURE, conn->process ? VGPU_NOT_FOUND : VGPU_REFUSED,
-                conn->process ? "this process has no such vGPU" : "attach first");
-    return NULL;
+    return -1;
 }
 
 static void handle_measure(struct conn *conn, const void *message)
 {
     const struct vgpu_measure_request *request = message;
-    struct vgpu *vgpu = own_vgpu(conn, request->vgpu_id);
-    if (!vgpu)
+    int rank = rank_of(conn, request->vgpu_id);
+    if (rank < 0) {
+        conn_status(conn, VGPU_MEASURE, conn->process ? VGPU_NOT_FOUND : VGPU_REFUSED,
+                    conn->process ? "this process has no such vGPU" : "attach first");
         return;
+    }
     if (!conn->daemon->sampler) {
         conn_status(conn, VGPU_MEASURE, VGPU_UNAVAILABLE, "NVML is not there");
         return;
     }
-    conn->vgpu_id = request->vgpu_id;
-    conn->gpu = vgpu->gpu;
+    conn->gpu = conn->process->vgpus[rank]->gpu;
     conn_wait(conn, VGPU_MEASURE, MEASURE_WAIT_NS);
-    sampler_ask(conn->daemon->sampler, vgpu->gpu);
+    sampler_ask(conn->daemon->sampler, conn->gpu);
 }
 
 /* What a context takes on a GPU: the least that any process was measured with. A job can make its
@@ -111,8 +112,22 @@ void answer_measure(struct conn *conn, bool fresh)
     conn_send(conn, &reply, sizeof reply, NULL, 0);
 }
 
+/* --- GPU time
+ * ---------------------------------------------------------------------------------------- */
+
+static void handle_lease(struct conn *conn, const void *message)
+{
+    const struct vgpu_lease_message *lease = message;
+    int rank = rank_of(conn, lease->vgpu_id);
+    if (rank < 0)
+        return;
+    const struct process *process = conn->process;
+    gputime_message(process->vgpus[rank], process->record->entries[rank], process->record->pid,
+                    lease);
+}
+
 const struct handler step_handlers[] = {
-    {VGPU_ATTACH, handle_attach},
-    {VGPU_MEASURE, handle_measure},
-    {0, NULL},
+    {VGPU_ATTACH, handle_attach},       {VGPU_MEASURE, handle_measure},
+    {VGPU_LEASE_WANT, handle_lease},    {VGPU_LEASE_IDLE, handle_lease},
+    {VGPU_LEASE_DRAINED, handle_lease}, {0, NULL},
 };
