@@ -46,10 +46,12 @@ class Link:
     nvlinks: int = 0
     path: Path | None = None
 
+    def __post_init__(self) -> None:
+        if not self.nvlinks and self.path is None:
+            raise ValueError("a link without NVLinks has a path")
+
     def __str__(self) -> str:
-        if self.nvlinks:
-            return f"NV{self.nvlinks}"
-        return self.path.name if self.path is not None else "?"
+        return f"NV{self.nvlinks}" if self.path is None or self.nvlinks else self.path.name
 
 
 Ranges = tuple[tuple[int, int], ...]

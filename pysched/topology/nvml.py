@@ -108,9 +108,10 @@ def _bond(one: _Ends, other: _Ends, at_one: Any, at_other: Any) -> int:
     return min(one.peers[at_other], other.peers[at_one]) + min(one.switch, other.switch)
 
 
-def _path(nvml: Any, one: object, other: object) -> Path | None:
-    level = _ask(nvml, None, nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
-    return Path(level) if level in list(Path) else None
+def _path(nvml: Any, one: object, other: object) -> Path:
+    """The way over PCIe; the longest where NVML does not know it."""
+    level = _ask(nvml, Path.SYS, nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
+    return Path(level) if level in list(Path) else Path.SYS
 
 
 def _gpu(nvml: Any, handle: object, link_version: int) -> Gpu:

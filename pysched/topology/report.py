@@ -64,7 +64,7 @@ def write(topology: Topology) -> str:
     if topology.nic_links:
         fields["nics"] = _list(path.name for path in topology.nic_links)
     text = ";".join((VERSION, *(f"{key}={value}" for key, value in fields.items())))
-    return f"{text};crc={_sum(text)}"
+    return f"{text};crc={checksum(text)}"
 
 
 def read(text: str, source: str = "report") -> Topology:
@@ -72,7 +72,8 @@ def read(text: str, source: str = "report") -> Topology:
     return _Reader(text, source).topology()
 
 
-def _sum(text: str) -> str:
+def checksum(text: str) -> str:
+    """What stands behind crc= for the text before it."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
@@ -91,7 +92,7 @@ def _ranges_item(ranges: Ranges) -> str:
 
 def _link_text(link: Link) -> str:
     path = link.path.name if link.path is not None else ""
-    return f"NV{link.nvlinks}/{path}".rstrip("/") if link.nvlinks else path or NONE
+    return f"NV{link.nvlinks}/{path}".rstrip("/") if link.nvlinks else path
 
 
 class _Reader:
@@ -105,7 +106,7 @@ class _Reader:
         if not fields or fields[0][0] != VERSION:
             message = f"expected {VERSION}; at the start and ;crc= at the end"
             raise TopologyError(source, 1, 1, message)
-        if crc != _sum(text):
+        if crc != checksum(text):
             message = "the text is not what was written: the sum at its end does not match"
             raise TopologyError(source, 1, len(text) + 1, message)
         for field in fields[1:]:
@@ -208,10 +209,9 @@ def _path(text: str) -> Path:
 
 
 def _link(text: str) -> Link:
-    if text == NONE:
-        return Link()
     match = _matched(_LINK, text, "a link such as NV2, NV2/SYS or PIX")
     nvlinks = int(match[1] or 0)
-    if (match[2] is not None) != (nvlinks > 0 and match[3] is not None) or nvlinks > MOST_LINKS:
+    beside = nvlinks > 0 and match[3] is not None
+    if beside != (match[2] is not None) or not text or nvlinks > MOST_LINKS:
         raise ValueError(f'"{text}" where a link such as NV2, NV2/SYS or PIX belongs')
     return Link(nvlinks, _path(match[3]) if match[3] else None)

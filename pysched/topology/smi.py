@@ -107,7 +107,7 @@ class _Reader:
         cells = [
             _Cell(found[0], number, columns[found.start()]) for found in _HEADER_CELL.finditer(text)
         ]
-        if not cells or cells[0].text != "GPU0":
+        if [cell.text for cell in cells[:2]] in ([], ["GPU0", "X"]) or cells[0].text != "GPU0":
             at = cells[0] if cells else _Cell("", number, 1)
             raise self.error(at, "expected the header of the matrix, which starts with GPU0")
         self.gpus = [cell.text for cell in cells if _GPU_NAME.fullmatch(cell.text)]
