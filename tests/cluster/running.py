@@ -37,7 +37,7 @@ class RunningCluster:
 
     def __init__(self, *options: str) -> None:
         """Start it with these options of `minicluster run` and wait until jobs can run."""
-        command = [MINICLUSTER, "run", *options, "--", "sh", "-c", "echo ready; exec cat"]
+        command = [str(MINICLUSTER), "run", *options, "--", "sh", "-c", "echo ready; exec cat"]
         self._runner = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sandbox import devices, filesystem, gpus, kernel, processes, suite, users
+from tests.sandbox import cgroups, devices, filesystem, gpus, kernel, processes, suite, users
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.paths import STAGE, STEP_DIR
 
@@ -19,7 +19,7 @@ _NAMESPACES = (
     | kernel.CLONE_NEWIPC
     | kernel.CLONE_NEWUTS
 )
-_PATIENCE = 5.0  # seconds for the command to go when it is asked to
+_PATIENCE = 2.0  # seconds for the command to go when it is asked to
 NEEDS = (
     "needs root and the right to mount, to make a machine of its own: start it with sudo, "
     "or in a container that has CAP_SYS_ADMIN"
@@ -32,6 +32,7 @@ class Sandbox:
 
     runner: str  # name of the program, for errors
     machine: gpus.Machine
+    with_cgroups: bool = False  # a cgroup of its own, in which it may make others
 
     def run(self, body: Callable[[], int]) -> int:
         """Run body, as root and in a process of its own, inside. Returns its exit code.
@@ -41,17 +42,31 @@ class Sandbox:
         if os.geteuid() != 0:
             raise SandboxError(NEEDS)
         processes.hold_signals()
+        if not self.with_cgroups:
+            return self._run(body, None)
+        own = cgroups.find()
+        remove, watcher = cgroups.watched(own)
+        try:
+            own.make()
+            return self._run(body, own)
+        finally:
+            os.close(remove)
+            processes.wait_plainly(watcher)
+
+    def _run(self, body: Callable[[], int], own: cgroups.Cgroups | None) -> int:
         try:
             kernel.unshare(_NAMESPACES)
         except PermissionError:
             raise SandboxError(NEEDS) from None
         alive, runner = os.pipe()
-        init = processes.fork(lambda: self._init(alive, runner, body))
+        init = processes.fork(lambda: self._init(alive, runner, body, own))
         os.close(alive)
         os.write(runner, b"!")
         return processes.wait(init, patience=_PATIENCE)
 
-    def _init(self, alive: int, runner: int, body: Callable[[], int]) -> int:
+    def _init(
+        self, alive: int, runner: int, body: Callable[[], int], own: cgroups.Cgroups | None
+    ) -> int:
         """Process 1: the kernel kills all others when it ends, and it ends with the runner."""
         kernel.die_with_parent()
         os.close(runner)
@@ -59,9 +74,11 @@ class Sandbox:
             return 1
         os.close(alive)
         processes.hold_signals()
-        return self._guarded(lambda: self._live(body))
+        return self._guarded(lambda: self._live(body, own))
 
-    def _live(self, body: Callable[[], int]) -> int:
+    def _live(self, body: Callable[[], int], own: cgroups.Cgroups | None) -> int:
+        if own:
+            own.enter()
         self._set_up()
         pid = processes.fork(lambda: self._guarded(body))
         return processes.stopped_early() or processes.wait(pid, reap_orphans=True)

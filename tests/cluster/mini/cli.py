@@ -66,6 +66,11 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="line of slurm.conf"
     )
     run.add_argument(
+        "--cgroup",
+        action="store_true",
+        help="proctrack/cgroup and task/cgroup, ConstrainDevices=yes",
+    )
+    run.add_argument(
         "--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8"
     )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
@@ -82,9 +87,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     cluster = _cluster(options)
-    return Sandbox("minicluster", cluster.machine).run(
-        lambda: _body(cluster, options.command, options.user)
-    )
+    sandbox = Sandbox("minicluster", cluster.machine, with_cgroups=options.cgroup)
+    return sandbox.run(lambda: _body(cluster, options.command, options.user))
 
 
 def _body(cluster: Cluster, command: Sequence[str], user: str | None) -> int:
@@ -104,6 +108,7 @@ def _cluster(options: argparse.Namespace) -> Cluster:
         conf=options.conf,
         vgpus=options.plan != "none",
         release=options.slurm,
+        cgroup=options.cgroup,
         settings=_settings(options.set),
     )
 

@@ -22,6 +22,7 @@ class Cluster:
     conf: Path | None = None  # folder with generated files, instead of a plan
     vgpus: bool = True  # False: Slurm without any configuration of the suite
     release: str = "22.05"
+    cgroup: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -29,7 +30,8 @@ class Cluster:
         (RUN / CONTROLLER).mkdir(parents=True)
         config.write_munge_key()
         find(CONTROLLER, "munged").start(wait=False)
-        config.write_slurm_conf(self.settings, self._configure())
+        settings = {**(config.write_cgroup_conf() if self.cgroup else {}), **self.settings}
+        config.write_slurm_conf(settings, self._configure())
         find(CONTROLLER, "munged").wait_ready()
         find(CONTROLLER, "slurmctld").start()
         ports = config.nodes()

@@ -69,6 +69,15 @@ def write_slurm_conf(settings: Mapping[str, str], node_lines: Sequence[str]) -> 
         shutil.chown(folder, owner)
 
 
+def write_cgroup_conf() -> dict[str, str]:
+    """Constrain devices. Cores and memory are not: nodes claim more than the machine has. Returns
+    what slurm.conf has to say."""
+    (ETC_SLURM / "cgroup.conf").write_text(
+        "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\nConstrainDevices=yes\n"
+    )
+    return {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup"}
+
+
 def plain_nodes(names: Sequence[str]) -> list[str]:
     return _with_ports([f"NodeName={name} {_PLAIN_NODE}" for name in names])
 
