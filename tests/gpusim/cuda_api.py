@@ -3,6 +3,7 @@
 cuda_api.h      a prototype sim_NAME for every function NAME of cuda.h: what the driver's parts define
 cuda_exports.c  the exported functions (fault injection, then sim_NAME), and a weak sim_NAME for what no
                 part defines: NOT_SUPPORTED, or for a per-thread-stream variant the plain function
+cuda_errors.c   names and texts of the error codes
 cuda_procs.c    what cuGetProcAddress answers: (name, version, stream flavour) -> symbol
 
     cuda_api.py INCLUDE_DIR OUTPUT_DIR
@@ -154,7 +155,7 @@ def write_exports(path: Path, known: dict[str, Function]) -> None:
 def write_procs(path: Path, table: list[tuple[str, int, str, str]]) -> None:
     number = {"": 0, "_ptsz": 1, "_ptds": 1}
     lines = ["/* Made by cuda_api.py. */", '#include "procaddress.h"', ""]
-    lines += [f"CUresult {s}();" for s in sorted({row[3] for row in table})]
+    lines += [f"CUresult {name}({params});" for name, params in ALSO.items()]
     lines += ["", "const struct sim_proc sim_procs[] = {"]
     lines += [
         f'    {{"{name}", {version}, {number[suffix]}, "{symbol}", (void *){symbol}}},'
@@ -164,12 +165,26 @@ def write_procs(path: Path, table: list[tuple[str, int, str, str]]) -> None:
     path.write_text("\n".join(lines))
 
 
+def write_errors(path: Path, include: Path) -> None:
+    """CUDA_ERROR_OUT_OF_MEMORY -> its name, and "out of memory"."""
+    text = preprocess(include / "cuda.h", include)
+    codes = re.findall(r"\b(CUDA_(?:ERROR_\w+|SUCCESS)) *= *(\d+)", text)
+    lines = ["/* Made by cuda_api.py. */", '#include "sim.h"', ""]
+    lines += ["const struct sim_error sim_errors[] = {"]
+    for name, code in codes:
+        words = name.removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+        lines.append(f'    {{{code}, "{name}", "{words if int(code) else "no error"}"}},')
+    lines += ["};", "const unsigned sim_n_errors = sizeof(sim_errors) / sizeof(*sim_errors);", ""]
+    path.write_text("\n".join(lines))
+
+
 def main() -> None:
     include, output = Path(sys.argv[1]), Path(sys.argv[2])
     known = functions(include)
     output.mkdir(parents=True, exist_ok=True)
     write_header(output / "cuda_api.h", known)
     write_exports(output / "cuda_exports.c", known)
+    write_errors(output / "cuda_errors.c", include)
     write_procs(output / "cuda_procs.c", proc_table(include, known))
 
 

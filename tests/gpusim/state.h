@@ -141,6 +141,7 @@ struct gpusim_gpu {
     int32_t running; /* process that has the GPU; -1: idle */
     int32_t last;    /* that had it last */
     _Atomic uint64_t switches;
+    uint64_t look; /* when a waiter is to look for dead contenders again */
     uint64_t active[GPUSIM_MAX_PROCESSES / 64]; /* processes with work not done */
     struct {
         /* What is about to be stored, so that the death of the lock's holder half way loses
@@ -250,6 +251,13 @@ uint64_t gpusim_submit(struct gpusim_state *state, int process, int gpu, uint64_
 
 /* Has the process had so much of the GPU? */
 bool gpusim_reached(struct gpusim_state *state, int process, int gpu, uint64_t work);
+
+/* 0 if it has; else when to look again: the earliest moment at which it may have, or 5 ms from now.
+ */
+uint64_t gpusim_expect(struct gpusim_state *state, int process, int gpu, uint64_t work);
+
+/* Sleep until a moment, to the microsecond. */
+void gpusim_sleep_until(uint64_t time);
 
 /* Sleep until it has, or until the deadline (CLOCK_MONOTONIC ns; 0: none). Returns whether it has.
  */

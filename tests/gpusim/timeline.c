@@ -253,8 +253,8 @@ static uint64_t foresee(const struct gpusim_state *state, int process, int gpu, 
     return limit;
 }
 
-/* Sleep until t to the microsecond, without leaving the thread's timer slack changed. */
-static void sleep_until(uint64_t t)
+/* Without leaving the thread's timer slack changed. */
+void gpusim_sleep_until(uint64_t t)
 {
     struct timespec when = {.tv_sec = (time_t)(t / 1000000000u),
                             .tv_nsec = (long)(t % 1000000000u)};
@@ -264,27 +264,32 @@ static void sleep_until(uint64_t t)
     prctl(PR_SET_TIMERSLACK, slack > 0 ? slack : 0, 0, 0, 0);
 }
 
-bool gpusim_wait(struct gpusim_state *state, int process, int gpu, uint64_t work, uint64_t deadline)
+uint64_t gpusim_expect(struct gpusim_state *state, int process, int gpu, uint64_t work)
 {
     struct gpusim_account *account = &state->processes[process].gpus[gpu];
-    for (uint64_t look = 0; account->consumed < work;) {
-        struct gpusim_gpu *g = lock_time(state, gpu);
-        uint64_t now = gpusim_now(), until = UINT64_MAX;
-        advance_to(state, gpu, now);
-        bool contended = next_active(g, process) != process;
-        if (account->consumed < work)
-            until = foresee(state, process, gpu, work, now + LOOK_NS);
-        unlock_time(g);
-        if (until == UINT64_MAX)
-            return true;
-        if (deadline && now >= deadline)
+    if (account->consumed >= work)
+        return 0;
+    struct gpusim_gpu *g = lock_time(state, gpu);
+    uint64_t now = gpusim_now(), time = 0;
+    advance_to(state, gpu, now);
+    if (account->consumed < work)
+        time = foresee(state, process, gpu, work, now + LOOK_NS);
+    bool contended = next_active(g, process) != process, look = now >= g->look;
+    if (look)
+        g->look = now + LOOK_NS;
+    unlock_time(g);
+    if (time && contended && look)
+        gpusim_reap(state);
+    return time;
+}
+
+bool gpusim_wait(struct gpusim_state *state, int process, int gpu, uint64_t work, uint64_t deadline)
+{
+    uint64_t time;
+    while ((time = gpusim_expect(state, process, gpu, work))) {
+        if (deadline && deadline <= gpusim_now())
             return false;
-        if (contended && now >= look) {
-            if (look)
-                gpusim_reap(state);
-            look = now + LOOK_NS;
-        }
-        sleep_until(deadline && deadline < until ? deadline : until);
+        gpusim_sleep_until(deadline && deadline < time ? deadline : time);
     }
     return true;
 }

@@ -1,0 +1,21 @@
+# The simulated libcuda.so.1; what follows from NVIDIA's headers is made from them.
+CUDA_GEN   := $(B)/gpusim/cuda_api.h $(B)/gpusim/cuda_exports.c $(B)/gpusim/cuda_procs.c $(B)/gpusim/cuda_errors.c
+CUDA_PARTS := access account capture context copy device event fault heap init launch machine memory module pool procaddress range state stream timeline work
+CUDA_OBJ   := $(CUDA_PARTS:%=$(B)/tests/gpusim/%.o) $(patsubst %.c,%.o,$(filter %.c,$(CUDA_GEN)))
+CUDA_LIB   := $(B)/gpusim/libcuda.so.1
+
+# Old names of functions are functions too: without the macros that stand for the newest.
+CUDA_CFLAGS := -D__CUDA_API_VERSION_INTERNAL -Itests/gpusim -I$(B)/gpusim
+
+$(CUDA_GEN) &: tests/gpusim/cuda_api.py $(CUDA_INCLUDE)/cuda.h $(CUDA_INCLUDE)/cudaTypedefs.h | $(B)/.setup
+	$(PY) $< $(CUDA_INCLUDE) $(B)/gpusim
+$(B)/gpusim/cuda_%.o: $(B)/gpusim/cuda_%.c
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(CUDA_OBJ): $(CUDA_GEN)
+$(CUDA_OBJ): ALL_CFLAGS += $(CUDA_CFLAGS)
+
+# -Bsymbolic: its own tables and calls must not end in a library that is preloaded to stand before it.
+$(CUDA_LIB): $(CUDA_OBJ)
+	$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--no-undefined -o $@ $^ -lpthread
+
+ALL += $(CUDA_LIB)
