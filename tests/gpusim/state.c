@@ -123,6 +123,7 @@ struct gpusim_state *gpusim_open(const char *dir, struct gpusim_error *err)
         gpusim_close(state);
         state = NULL;
     }
+    flock(fd, LOCK_UN); /* the mapping keeps the file open, and with it the lock */
     close(fd);
     return state;
 }
