@@ -1,0 +1,1 @@
+"""Compare the plan with what is installed, what Slurm says and what the hardware says."""

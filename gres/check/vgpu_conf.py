@@ -1,0 +1,96 @@
+"""vgpu.conf against the plan, and against what vgpud has read."""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gres.check.finding import Finding
+from gres.check.state import State
+from pysched.vgpuconf import Node, VgpuConfError
+
+_AGAIN = "copy vgpu.conf to the node again, then restart vgpud there"
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def check(state: State) -> Iterator[Finding]:
+    path = state.directory / "vgpu.conf"
+    if state.conf is None:
+        yield _refused(path, state.missing["vgpu.conf"])
+        return
+    for name in state.group_of():
+        try:
+            found = state.conf.node(name)
+        except VgpuConfError as error:
+            yield _refused(path, str(error), name)
+            continue
+        difference = _difference(state.expected_conf.node(name), found)
+        if difference:
+            yield Finding(
+                "vgpu-conf",
+                str(path),
+                difference,
+                "vgpud and Slurm mean different vGPUs by the same slot: jobs get another quota "
+                "than they asked for",
+                _AGAIN,
+                (name,),
+            )
+    yield from _vgpud(state, path)
+
+
+def _refused(path: Path, error: str, name: str | None = None) -> Finding:
+    return Finding(
+        "vgpu-conf",
+        str(path),
+        error.removeprefix(f"{path}: "),
+        "vgpud does not start, and steps with a vGPU fail: vgpud does not answer",
+        f"run vgpu config generate, {_AGAIN}",
+        (name,) if name else (),
+    )
+
+
+def _difference(wanted: Node, found: Node) -> str:
+    """The first thing that is not as the plan has it; empty where all is."""
+    if len(found.slots) != len(wanted.slots):
+        return f"{len(found.slots)} slots where the plan has {len(wanted.slots)}"
+    for here, there in zip(found.slots, wanted.slots, strict=True):
+        if here.type != there.type:
+            return f"slot {here.index} is {here.type} where the plan has {there.type}"
+        if here.gpu != there.gpu:
+            return f"slot {here.index} is on {here.gpu} where the plan has {there.gpu}"
+    if set(found.gpus) != set(wanted.gpus):
+        return "GPUs are described otherwise than in the plan"
+    return ""
+
+
+def _vgpud(state: State, path: Path) -> Iterator[Finding]:
+    """A vgpud that runs on this node since before the file was written."""
+    if state.node is None:
+        return
+    folder = state.layout.plan.cluster.runtime_dir.replace("%n", state.node)
+    started = _started(Path(folder) / "vgpud.sock")
+    if started is not None and started < path.stat().st_mtime:
+        yield Finding(
+            "vgpud",
+            folder,
+            "vgpud has been running since before vgpu.conf was written",
+            "it still uses what the file said before",
+            "restart vgpud (running jobs are not disturbed)",
+            (state.node,),
+        )
+
+
+def _started(path: Path) -> float | None:
+    """When the process that listens on the socket began, as a time of day; None: nobody does."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(str(path))
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid = struct.unpack("iII", credentials)[0]
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, IndexError, ValueError):
+        return None
+    return time.time() - uptime + ticks / _CLOCK_TICKS
