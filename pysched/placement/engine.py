@@ -117,10 +117,8 @@ class _Question:
         request, count = self.request, len(self.gpus)
         with np.errstate(divide="ignore"):
             distance = np.where(np.eye(count, dtype=bool), 0.0, DISTANCE_UNIT / self.bandwidth)
-        talks = request.affinity is not Affinity.NONE and not self.uniform()
-        silent = patterns.matrix("none", request.ranks)
         return Problem(
-            demand=request.demand if talks else silent,
+            demand=patterns.matrix("none", request.ranks) if self.uniform() else request.demand,
             distance=np.rint(distance).astype(np.int64),
             single=self.singles(),
             together=self.together(),

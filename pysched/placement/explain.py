@@ -29,7 +29,7 @@ def _reason(
             f"GPUs {gpus}: no gain possible from links, every pair is {link} "
             f"({topology.bandwidth(*found.gpus[:2]):g} GB/s); {_secondary(found, request)}"
         )
-    if found.bottleneck_gbps is None or request.affinity is Affinity.NONE:
+    if found.bottleneck_gbps is None:
         return f"GPUs {gpus}: no pair of ranks asks for a link; {_secondary(found, request)}"
     proof = "no mapping is better" if found.optimal else "the best found"
     return (

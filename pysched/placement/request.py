@@ -8,7 +8,11 @@ from pysched.placement.patterns import Matrix
 
 
 class Affinity(Enum):
-    """What a step demands of the links between its GPUs (--vgpu-affinity)."""
+    """What a step demands of its GPUs (--vgpu-affinity).
+
+    The engine gives every step the best links it can; only the hard kinds narrow the choice. The
+    difference between the other two is which nodes are preferred at submit.
+    """
 
     NONE = "none"
     PREFER_NVLINK = "prefer_nvlink"

@@ -94,8 +94,6 @@ class Best:
         for one, other in combinations(range(size), 2):
             table[one, other] = table[other, one] = self.topology.bandwidth(one, other)
         worst, total = np.zeros(len(self.at)), np.zeros(len(self.at))
-        if self.request.affinity is Affinity.NONE:
-            return worst, total
         for one, other in combinations(range(self.request.ranks), 2):
             cost = self.request.demand[one][other] / table[self.at[:, one], self.at[:, other]]
             worst, total = np.maximum(worst, cost), total + cost
