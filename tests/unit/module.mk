@@ -30,6 +30,12 @@ $(B)/tests/unit/%: $(B)/asan/tests/unit/c/%.o $(B)/asan/parts.a
 	@mkdir -p $(@D)
 	$(CC) $(ASAN_FLAGS) $(LDFLAGS) -o $@ $^ -lm -ldl -lpthread
 
+# What tests of the whole vgpud need: it, with sanitizers, and an NVML that says what the test wants.
+FAKE_NVML := $(B)/tests/unit/nvml/libnvidia-ml.so.1
+$(FAKE_NVML): $(B)/tests/unit/c/fake_nvml.o
+	@mkdir -p $(@D)
+	$(CC) -shared -o $@ $^
+
 .PHONY: build-unit-tests
-build-unit-tests: $(UNIT_BIN)
+build-unit-tests: $(UNIT_BIN) $(FAKE_NVML) $(B)/asan/vgpud $(B)/tsan/vgpud
 .SECONDARY: $(UNIT_TESTS:%=$(B)/asan/tests/unit/c/%.o) $(UNIT_THREADS:%=$(B)/tsan/tests/unit/c/%.o)
