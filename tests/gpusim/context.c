@@ -33,10 +33,26 @@ static void set_limits(CUcontext ctx)
     ctx->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
 }
 
+/* The compute mode may keep other processes off the GPU, or all. */
+static bool mode_allows(const struct device *d)
+{
+    const struct gpusim_gpu *gpu = &sim.state->gpus[d->gpu];
+    uint32_t mode = gpusim_mode(&gpu->modes.compute, d->spec->compute);
+    if (mode == GPUSIM_COMPUTE_DEFAULT)
+        return true;
+    gpusim_reap(sim.state);
+    bool alone = true;
+    for (int i = 0; i < (int)sim.state->process_limit; i++)
+        if (i != sim.process && gpusim_listed(sim.state, i))
+            alone = alone && !sim.state->processes[i].gpus[d->gpu].contexts;
+    return mode == GPUSIM_COMPUTE_EXCLUSIVE && alone;
+}
+
 static CUresult create(int device, unsigned flags, bool primary, CUcontext *out)
 {
     static uint64_t next_id;
     struct device *d = &sim.devices[device];
+    NEED(mode_allows(d), CUDA_ERROR_DEVICE_UNAVAILABLE);
     CUcontext ctx = new_struct(device, primary);
     NEED(ctx, CUDA_ERROR_OUT_OF_MEMORY);
     uint64_t bytes = sim.state->machine.context_bytes;

@@ -150,6 +150,16 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_NUMA_ID] = -1,
 };
 
+static int compute_mode(const struct device *d)
+{
+    static const int modes[] = {
+        [GPUSIM_COMPUTE_DEFAULT] = CU_COMPUTEMODE_DEFAULT,
+        [GPUSIM_COMPUTE_EXCLUSIVE] = CU_COMPUTEMODE_EXCLUSIVE_PROCESS,
+        [GPUSIM_COMPUTE_PROHIBITED] = CU_COMPUTEMODE_PROHIBITED,
+    };
+    return modes[gpusim_mode(&sim.state->gpus[d->gpu].modes.compute, d->spec->compute)];
+}
+
 CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     NEED(is_device(device), CUDA_ERROR_INVALID_DEVICE);
@@ -173,6 +183,9 @@ CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
         break;
     case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
         *value = (int)spec->pci_device;
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+        *value = compute_mode(&sim.devices[device]);
         break;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
         *value = spec->numa;

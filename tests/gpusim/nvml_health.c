@@ -79,7 +79,7 @@ nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t device, unsigned int *fans)
 
 static unsigned int limit_mw(nvmlDevice_t device)
 {
-    return nvml_mode(&nvml_gpu(device)->modes.power_limit, nvml_model(device)->watts * 1000);
+    return gpusim_mode(&nvml_gpu(device)->modes.power_limit, nvml_model(device)->watts * 1000);
 }
 
 unsigned int nvml_power_mw(nvmlDevice_t device, unsigned int busy_percent)
@@ -270,7 +270,7 @@ nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
 {
     NVML_TRY(nvml_enter_device(__func__, device));
     NVML_NEED(mode);
-    *mode = nvml_mode(&nvml_gpu(device)->modes.persistence, nvml_spec(device)->persistence);
+    *mode = gpusim_mode(&nvml_gpu(device)->modes.persistence, nvml_spec(device)->persistence);
     return NVML_SUCCESS;
 }
 
@@ -289,7 +289,7 @@ nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mo
     };
     NVML_TRY(nvml_enter_device(__func__, device));
     NVML_NEED(mode);
-    *mode = modes[nvml_mode(&nvml_gpu(device)->modes.compute, nvml_spec(device)->compute)];
+    *mode = modes[gpusim_mode(&nvml_gpu(device)->modes.compute, nvml_spec(device)->compute)];
     return NVML_SUCCESS;
 }
 
@@ -310,7 +310,7 @@ nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t 
 {
     NVML_TRY(nvml_enter_device(__func__, device));
     NVML_NEED(mode);
-    *mode = nvml_mode(&nvml_gpu(device)->modes.accounting, NVML_FEATURE_DISABLED);
+    *mode = gpusim_mode(&nvml_gpu(device)->modes.accounting, NVML_FEATURE_DISABLED);
     return NVML_SUCCESS;
 }
 
@@ -326,7 +326,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
     NVML_NEED(current && pending);
     if (!nvml_model(device)->mig)
         return NVML_ERROR_NOT_SUPPORTED;
-    *current = *pending = nvml_mode(&nvml_gpu(device)->modes.mig, nvml_spec(device)->mig);
+    *current = *pending = gpusim_mode(&nvml_gpu(device)->modes.mig, nvml_spec(device)->mig);
     return NVML_SUCCESS;
 }
 

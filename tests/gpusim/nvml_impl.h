@@ -109,13 +109,6 @@ static inline struct gpusim_gpu *nvml_gpu(nvmlDevice_t device)
     return &nvml.state->gpus[device->gpu];
 }
 
-/* A mode as an administrator set it, or as the machine booted. */
-static inline unsigned int nvml_mode(const _Atomic uint32_t *set, unsigned int at_boot)
-{
-    uint32_t value = atomic_load(set);
-    return value ? value - 1 : at_boot;
-}
-
 /* What a kind of GPU is like beyond the machine file: by compute capability, in nvml_models.c. */
 struct nvml_model {
     uint32_t cc; /* major * 10 + minor */

@@ -315,7 +315,7 @@ static nvmlReturn_t enter_accounting(const char *call, nvmlDevice_t device)
 {
     NVML_TRY(nvml_enter_device(call, device));
     nvml_refresh(device);
-    return nvml_mode(&nvml_gpu(device)->modes.accounting, NVML_FEATURE_DISABLED)
+    return gpusim_mode(&nvml_gpu(device)->modes.accounting, NVML_FEATURE_DISABLED)
                ? NVML_SUCCESS
                : NVML_ERROR_NOT_SUPPORTED;
 }

@@ -124,6 +124,13 @@ struct gpusim_modes {
     _Atomic uint32_t persistence, compute, mig, accounting, power_limit;
 };
 
+/* A mode as it is now. */
+static inline uint32_t gpusim_mode(const _Atomic uint32_t *set, uint32_t at_boot)
+{
+    uint32_t value = atomic_load_explicit(set, memory_order_relaxed);
+    return value ? value - 1 : at_boot;
+}
+
 struct gpusim_gpu {
     struct gpusim_modes modes;
     pthread_mutex_t memory_lock;
