@@ -1,5 +1,6 @@
 /* task.c - slurmstepd's children, just before they become the user's program, and what they leave.
  */
+#include "clock.h"
 #include "compat.h"
 #include "controller.h"
 #include "environment.h"
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define FATE_MS       200
+#define HEAD_START_MS 100
 #define LEAD_MS       12000 /* longer than anything that task 0 may wait for */
 #define ENV_VALUE_MAX 4096
 
@@ -43,6 +45,9 @@ __attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin,
     sentence_name_node(why, plugin->node);
     slurm_error("vgpu: %s", why->text);
     lead_say(plugin->step.lead, LEAD_STOP);
+    /* To srun the sentence and the news of the exit come on two ways: let the sentence be first. */
+    if (plugin->step.step != SLURM_BATCH_SCRIPT)
+        clock_sleep_ms(HEAD_START_MS);
     _exit(1);
 }
 
