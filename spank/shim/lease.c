@@ -60,11 +60,13 @@ struct lease {
     _Atomic uint32_t given_up;  /* epoch word for which IDLE was said: closed for us */
     _Atomic uint32_t wanted;    /* gate word for which WANT was said */
     uint32_t opened;            /* last epoch in which something was launched */
+    uint32_t reported;          /* last closed gate word for which DRAINED was said */
     bool unreported;            /* work of `opened` that no DRAINED or IDLE has covered */
     bool
         untracked; /* some of it was launched while the gate was FREE: every stream may hold work */
     int64_t begin, end; /* of the work in this epoch */
     int64_t launch_ns;  /* of one launch, learned; 0: not known */
+    int64_t retired;    /* when the last retired work ended */
     uint32_t queued;    /* launches behind unretired markers */
     uint32_t unmarked;  /* launches since the last marker */
     uint32_t batch;     /* launches per marker */
@@ -208,6 +210,7 @@ static void retire(struct lease *l, struct lease_context *c, int64_t seen)
     int64_t end = device > 0 && c->offset + device < seen ? c->offset + device : seen;
     if (end > l->end)
         l->end = end;
+    l->retired = end;
 }
 
 static void retire_done(struct lease *l)
@@ -230,8 +233,8 @@ static void driver_wait(struct lease *l, struct lease_context *c, CUevent event)
         pthread_cond_broadcast(&l->calm);
 }
 
-/* Wait for the oldest marker of some context. False: there is none. */
-static bool wait_oldest(struct lease *l)
+/* The context whose oldest marker is the oldest of all; NULL: nothing is marked. */
+static struct lease_context *oldest_context(struct lease *l)
 {
     struct lease_context *oldest = NULL;
     for (int i = 0; i < CONTEXTS; i++) {
@@ -241,12 +244,19 @@ static bool wait_oldest(struct lease *l)
                             oldest->markers[oldest->tail % MARKERS].launched))
             oldest = c;
     }
-    if (!oldest)
+    return oldest;
+}
+
+/* Wait for the oldest marker of all. False: there is none. */
+static bool wait_oldest(struct lease *l)
+{
+    struct lease_context *c = oldest_context(l);
+    if (!c)
         return false;
-    unsigned tail = oldest->tail;
-    driver_wait(l, oldest, oldest->markers[tail % MARKERS].event);
-    if (oldest->handle && oldest->tail == tail && oldest->tail != oldest->head)
-        retire(l, oldest, now_ns());
+    unsigned tail = c->tail;
+    driver_wait(l, c, c->markers[tail % MARKERS].event);
+    if (c->handle && c->tail == tail && c->tail != c->head)
+        retire(l, c, now_ns());
     return true;
 }
 
@@ -324,6 +334,7 @@ static void report_drained(struct lease *l, uint32_t word)
     }
     drain(l, l->untracked || l->unmarked);
     l->unreported = l->untracked = false;
+    l->reported = word;
     tell(l, VGPU_LEASE_DRAINED, word, l->begin, l->end ? l->end : now_ns());
 }
 
@@ -380,7 +391,8 @@ static void watch(struct lease *l)
         reconnect(l);
         return;
     }
-    if (mode_of(word) == VGPU_GATE_CLOSED && l->unreported) {
+    /* Also if it launched nothing: vgpud let it in and waits for its word. */
+    if (mode_of(word) == VGPU_GATE_CLOSED && (l->unreported || l->reported != word)) {
         report_drained(l, word);
     } else if (mode_of(word) == VGPU_GATE_TIGHT && my_turn(l) &&
                atomic_load(&l->given_up) != word) {
@@ -467,15 +479,43 @@ static int64_t queue_limit(const struct lease *l, uint32_t word)
     return (int64_t)atomic_load(is_free ? &l->page->loose_ns : &l->page->tight_ns);
 }
 
+/* How long the work that is queued will take, as far as it can be foretold; INT64_MAX when it
+ * cannot: nothing is known yet, or the oldest takes much longer than expected. */
+static int64_t queued_ahead(struct lease *l, int64_t limit)
+{
+    struct lease_context *c = oldest_context(l);
+    if (!c)
+        return (int64_t)l->unmarked * l->launch_ns;
+    if (!l->launch_ns)
+        return INT64_MAX;
+    const struct marker *m = &c->markers[c->tail % MARKERS];
+    int64_t running = now_ns() - (m->launched > l->retired ? m->launched : l->retired);
+    int64_t expected = (int64_t)m->launches * l->launch_ns;
+    if (running > expected + limit)
+        return INT64_MAX;
+    return ((int64_t)l->queued + l->unmarked) * l->launch_ns -
+           (running < expected ? running : expected);
+}
+
 /* Wait until the queue is short enough. False: meanwhile the gate has changed. */
 static bool bound_queue(struct lease *l, uint32_t word, int64_t limit)
 {
-    retire_done(l);
-    while (l->queued && ((int64_t)l->queued + l->unmarked + 1) * l->launch_ns > limit &&
-           wait_oldest(l))
-        if (atomic_load(l->gate.word) != word)
+    for (;;) {
+        retire_done(l);
+        int64_t ahead = queued_ahead(l, limit);
+        if (ahead <= limit)
+            return true;
+        const _Atomic uint32_t *gate = l->gate.word;
+        if (ahead == INT64_MAX) {
+            wait_oldest(l);
+        } else {
+            pthread_mutex_unlock(&l->lock);
+            gate_wait(gate, word, ahead - limit);
+            pthread_mutex_lock(&l->lock);
+        }
+        if (atomic_load(gate) != word)
             return false;
-    return true;
+    }
 }
 
 static void begin_epoch(struct lease *l, uint32_t word, CUstream stream)

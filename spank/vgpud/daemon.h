@@ -21,6 +21,7 @@ struct gpu {
     bool backstop_due;      /* the next sample is for the backstop too */
     pid_t last_intruder;    /* that was warned about, and when */
     uint64_t last_intruder_ns;
+    struct gputime_gpu *time; /* NULL: no vGPU has been on it yet */
 };
 
 /* A step that is bound: its folder, its socket. */

@@ -20,6 +20,7 @@ NODE = "gpusim"
 _JOB, _STEP = 1, 0
 _LOGS = Path("/run/gpusim-logs") / NODE
 _PRELOAD = Path("/etc/ld.so.preload")
+_SHIM = "/usr/$LIB/slurm-vgpu/libvgpu.so"
 
 
 def vgpud(
@@ -99,17 +100,19 @@ def run(
     env = {**env, "CUDA_VISIBLE_DEVICES": ",".join(vgpu.gpu_uuid for vgpu in step.vgpus)}
     processes.hold_signals()
     # This process holds the account descriptors, as slurmstepd does, while the command runs.
-    return processes.wait(processes.fork(lambda: _task(machine, step, command, env, user)))
+    return processes.wait(processes.fork(lambda: task(machine, step, command, env, user)))
 
 
-def _task(
+def task(
     machine: Machine, step: Step, command: Sequence[str], env: Mapping[str, str], user: str | None
 ) -> int:
     for descriptor in step.accounts:
         os.close(descriptor)
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.bind(step.folder, STEP_DIR)
-    kernel.bind(step.folder / "ld.so.preload", _PRELOAD)
+    preload = step.folder / "ld.so.preload"
+    preload.write_text(f"{_PRELOAD.read_text()}{_SHIM}\n")
+    kernel.bind(preload, _PRELOAD)
     for minor in set(machine.minors) - {vgpu.gpu for vgpu in step.vgpus}:
         kernel.bind(paths.DATADIR / "covered", f"/dev/nvidia{minor}")
     return processes.execute(command, env, user)
