@@ -34,7 +34,7 @@ static void sum_up(struct gpusim_state *state, int gpu)
         state->groups[i].gpus[gpu].bytes = groups[i];
 }
 
-static void lock_memory(struct gpusim_state *state, int gpu)
+void gpusim_lock_memory(struct gpusim_state *state, int gpu)
 {
     if (pthread_mutex_lock(&state->gpus[gpu].memory_lock) == EOWNERDEAD) {
         sum_up(state, gpu);
@@ -42,28 +42,28 @@ static void lock_memory(struct gpusim_state *state, int gpu)
     }
 }
 
-static void unlock_memory(struct gpusim_state *state, int gpu)
+void gpusim_unlock_memory(struct gpusim_state *state, int gpu)
 {
     pthread_mutex_unlock(&state->gpus[gpu].memory_lock);
 }
 
 void gpusim_account_repair(struct gpusim_state *state, int gpu, uint64_t orphaned)
 {
-    lock_memory(state, gpu);
+    gpusim_lock_memory(state, gpu);
     state->gpus[gpu].orphaned = orphaned;
     sum_up(state, gpu);
-    unlock_memory(state, gpu);
+    gpusim_unlock_memory(state, gpu);
 }
 
 uint64_t gpusim_account_sum(struct gpusim_state *state, int gpu,
                             const bool marked[GPUSIM_MAX_PROCESSES])
 {
     uint64_t sum = 0;
-    lock_memory(state, gpu);
+    gpusim_lock_memory(state, gpu);
     for (int i = 0; i < (int)state->process_limit; i++)
         if (marked[i])
             sum += state->processes[i].gpus[gpu].bytes;
-    unlock_memory(state, gpu);
+    gpusim_unlock_memory(state, gpu);
     return sum;
 }
 
@@ -88,11 +88,11 @@ static void change(struct gpusim_state *state, int i, int gpu, enum gpusim_kind 
 static bool try_take(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
                      uint64_t bytes)
 {
-    lock_memory(state, gpu);
+    gpusim_lock_memory(state, gpu);
     bool fits = bytes <= state->machine.gpus[gpu].memory - state->gpus[gpu].used;
     if (fits)
         change(state, process, gpu, kind, bytes);
-    unlock_memory(state, gpu);
+    gpusim_unlock_memory(state, gpu);
     return fits;
 }
 
@@ -113,9 +113,9 @@ bool gpusim_take(struct gpusim_state *state, int process, int gpu, enum gpusim_k
 void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
                  uint64_t bytes)
 {
-    lock_memory(state, gpu);
+    gpusim_lock_memory(state, gpu);
     change(state, process, gpu, kind, -bytes);
-    unlock_memory(state, gpu);
+    gpusim_unlock_memory(state, gpu);
 }
 
 /* --- exported memory
@@ -176,7 +176,7 @@ int gpusim_share_join(struct gpusim_state *state, int process, uint64_t device, 
 static void leave(struct gpusim_state *state, int process, struct gpusim_share *share)
 {
     struct gpusim_gpu *gpu = &state->gpus[share->gpu];
-    lock_memory(state, share->gpu);
+    gpusim_lock_memory(state, share->gpu);
     if (share->owner == process) {
         share->owner = -1;
         gpu->orphaned += share->bytes;
@@ -189,7 +189,7 @@ static void leave(struct gpusim_state *state, int process, struct gpusim_share *
         gpu->orphaned -= share->bytes;
         gpu->used -= share->bytes;
     }
-    unlock_memory(state, share->gpu);
+    gpusim_unlock_memory(state, share->gpu);
 }
 
 void gpusim_share_leave(struct gpusim_state *state, int process, int i)
@@ -217,11 +217,11 @@ void gpusim_account_clear(struct gpusim_state *state, int i)
             leave(state, i, &state->shares[k]);
     for (int gpu = 0; gpu < (int)state->machine.n_gpus; gpu++) {
         struct gpusim_account *account = &state->processes[i].gpus[gpu];
-        lock_memory(state, gpu);
+        gpusim_lock_memory(state, gpu);
         for (int kind = 0; kind < GPUSIM_KINDS; kind++)
             change(state, i, gpu, kind, -account->used[kind]);
         account->contexts = 0;
         keep_past(state, state->processes[i].group, gpu, account);
-        unlock_memory(state, gpu);
+        gpusim_unlock_memory(state, gpu);
     }
 }

@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-/* Print what each GPU and process holds and did, for people or as JSON. */
+/* Print what each GPU and process holds and did, for people or as JSON. To a buffer in memory: a
+ * GPU's lock is held meanwhile. */
 void stat_table(struct gpusim_state *state, FILE *out);
 void stat_json(struct gpusim_state *state, FILE *out);
 

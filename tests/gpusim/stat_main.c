@@ -89,6 +89,20 @@ static int read_options(int argc, char **argv, struct options *options, struct g
     return 0;
 }
 
+static int print(struct gpusim_state *state, bool json, struct gpusim_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return gpusim_errorf(err, "out of memory");
+    (json ? stat_json : stat_table)(state, out);
+    fclose(out);
+    fwrite(text, 1, length, stdout);
+    free(text);
+    return 0;
+}
+
 static int report(const struct options *options, struct gpusim_error *err)
 {
     struct gpusim_state *state = gpusim_open(options->dir, err);
@@ -97,13 +111,8 @@ static int report(const struct options *options, struct gpusim_error *err)
     struct gpusim_faults faults = {0};
     gpusim_faults_open(&faults, options->dir);
     gpusim_faults_refresh(&faults, state);
-    int rc = 0;
-    if (options->watch.pids)
-        rc = stat_watch(state, &options->watch, stdout, err);
-    else if (options->json)
-        stat_json(state, stdout);
-    else
-        stat_table(state, stdout);
+    int rc = options->watch.pids ? stat_watch(state, &options->watch, stdout, err)
+                                 : print(state, options->json, err);
     gpusim_close(state);
     return rc;
 }

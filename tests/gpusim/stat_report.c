@@ -210,7 +210,9 @@ void stat_json(struct gpusim_state *state, FILE *out)
     fputs("\"gpus\": [", out);
     for (uint32_t gpu = 0; gpu < state->machine.n_gpus; gpu++) {
         fputs(gpu ? ", " : "", out);
+        gpusim_lock_memory(state, (int)gpu); /* so that the sums fit */
         json_gpu(state, gpu, out);
+        gpusim_unlock_memory(state, (int)gpu);
     }
     fputs("], \"groups\": [", out);
     json_groups(state, out);

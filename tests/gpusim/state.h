@@ -227,6 +227,10 @@ bool gpusim_take(struct gpusim_state *state, int process, int gpu, enum gpusim_k
 void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_kind kind,
                  uint64_t bytes);
 
+/* While locked, nobody's bytes on the GPU change. */
+void gpusim_lock_memory(struct gpusim_state *state, int gpu);
+void gpusim_unlock_memory(struct gpusim_state *state, int gpu);
+
 /* Bytes that the marked processes hold together on a GPU, all at one moment. */
 uint64_t gpusim_account_sum(struct gpusim_state *state, int gpu,
                             const bool marked[GPUSIM_MAX_PROCESSES]);
