@@ -41,7 +41,9 @@ class LazyGroup(click.Group):
     context_settings=SETTINGS,
     lazy={
         "config": ("pysched.cli.config", "Generate and check the configuration of the cluster."),
+        "place": ("pysched.cli.place", "Show which GPUs of a machine a step would get."),
         "ps": ("pysched.cli.ps", "Show the vGPUs that are bound on this node."),
+        "topo": ("pysched.cli.topo", "Show how the GPUs of a node are linked."),
     },
 )
 @click.version_option(VERSION, prog_name="vgpu")
