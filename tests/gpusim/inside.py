@@ -16,6 +16,7 @@ from tests.sandbox.paths import PYTHON_INSIDE, REPOSITORY, SOURCE
 
 GPUSIM = REPOSITORY / "tests" / "gpusim" / "gpusim"
 STAT = SOURCE / "build" / "gpusim" / "gpusim-stat"
+PROGRAMS = SOURCE / "build" / "gpusim" / "programs"
 
 _PRELUDE = """
 import ctypes, json, os, signal, subprocess, sys, time
