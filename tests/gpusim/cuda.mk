@@ -1,6 +1,7 @@
 # The simulated libcuda.so.1; what follows from NVIDIA's headers is made from them.
 CUDA_GEN   := $(B)/gpusim/cuda_api.h $(B)/gpusim/cuda_exports.c $(B)/gpusim/cuda_procs.c $(B)/gpusim/cuda_errors.c
-CUDA_PARTS := access account capture context copy device event fault heap init launch machine memory module pool procaddress range state stream timeline work
+CUDA_PARTS := access account capture context copy device event fault graph graph_exec graph_memory graph_node \
+	heap init launch machine memory misc module pool procaddress range state stream timeline work
 CUDA_OBJ   := $(CUDA_PARTS:%=$(B)/tests/gpusim/%.o) $(patsubst %.c,%.o,$(filter %.c,$(CUDA_GEN)))
 CUDA_LIB   := $(B)/gpusim/libcuda.so.1
 
@@ -16,6 +17,6 @@ $(CUDA_OBJ): ALL_CFLAGS += $(CUDA_CFLAGS)
 
 # -Bsymbolic: its own tables and calls must not end in a library that is preloaded to stand before it.
 $(CUDA_LIB): $(CUDA_OBJ)
-	$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--no-undefined -o $@ $^ -lpthread
+	$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--no-undefined -o $@.tmp $^ -lpthread && mv $@.tmp $@
 
 ALL += $(CUDA_LIB)

@@ -157,8 +157,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
     if (!pointer)
         return CUDA_SUCCESS;
     sim_lock();
-    struct block *block = block_at((void *)pointer, 1u << MEMORY_LINEAR | 1u << MEMORY_MANAGED |
-                                                        1u << MEMORY_POOL | 1u << MEMORY_EXTERNAL);
+    struct block *block =
+        block_at((void *)pointer, 1u << MEMORY_LINEAR | 1u << MEMORY_MANAGED | 1u << MEMORY_POOL |
+                                      1u << MEMORY_EXTERNAL | 1u << MEMORY_GRAPH);
     int device = block ? block->device : -1;
     sim_unlock();
     NEED(block, CUDA_ERROR_INVALID_VALUE);
@@ -169,6 +170,8 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
     sim_lock();
     if (block->type == MEMORY_EXTERNAL)
         external_unmap(block);
+    else if (block->type == MEMORY_GRAPH)
+        graph_memory_free(block);
     else
         memory_free(block);
     sim_unlock();

@@ -119,7 +119,7 @@ struct sim {
     struct device devices[GPUSIM_MAX_GPUS];
     CUcontext contexts; /* all, also destroyed ones */
     struct gpusim_faults faults;
-    _Atomic int global_captures; /* going on in mode global, in all threads */
+    _Atomic int captures; /* going on */
 };
 extern struct sim sim;
 
@@ -189,7 +189,7 @@ struct thread {
     CUcontext stack[32]; /* contexts; the last is current */
     int depth;
     CUstreamCaptureMode capture_mode;
-    int captures;    /* that this thread began and that are not relaxed */
+
     CUstream stream; /* last used per-thread default stream, and the context that it is of */
     uint64_t stream_context;
 };
@@ -306,7 +306,8 @@ struct CUstream_st {
     _Atomic(struct capture *) capture;
     CUgraphNode *capture_nodes; /* that the next captured command depends on */
     size_t n_capture_nodes;
-    bool doomed; /* destroyed by its user, to be freed when nothing is held */
+    bool doomed;     /* destroyed by its user, to be freed when nothing is held */
+    bool for_graphs; /* where graphs launched on another GPU run their nodes on this one */
     struct held *held, **held_end;
     _Atomic bool gated;       /* held is not empty */
     CUstreamAttrValue policy; /* access policy window */
@@ -349,6 +350,9 @@ CUresult stream_get(CUstream handle, CUstream *stream);
 
 /* Wait until all commands of the stream are done; report the context's errors. */
 CUresult stream_drain(CUstream stream);
+
+/* One operation on a value in memory. */
+CUresult stream_value(CUstream stream, const CUstreamBatchMemOpParams *op);
 
 CUresult stream_create(CUcontext ctx, unsigned flags, int priority, CUstream *stream);
 void stream_free(CUstream stream);
@@ -429,7 +433,8 @@ struct block {
     uint8_t type;
     uint8_t managed_host; /* CU_MEM_ATTACH_HOST and the like */
     bool sync_memops;
-    bool live; /* graph memory: allocated now */
+    bool live;           /* graph memory: allocated now */
+    unsigned references; /* graph memory: nodes and steps that name it */
     bool readable;
     unsigned flags;
 };
@@ -480,6 +485,7 @@ void array_forget(struct block *block);
 void external_unmap(struct block *block);
 
 /* graph_memory.c */
+void graph_memory_free(struct block *block);
 CUresult memory_do(CUstream stream, struct work *w);
 
 /* copy.c: commands from what graph nodes say */
@@ -537,8 +543,9 @@ CUresult capture_record(CUstream stream, CUevent event);
 CUresult capture_wait(CUstream stream, CUevent event);
 CUresult capture_alloc(CUstream stream, CUdeviceptr *pointer, uint64_t size, int device);
 CUresult capture_free(CUstream stream, CUdeviceptr pointer);
+CUresult capture_launch(CUstream stream, CUgraphExec exec);
 void capture_invalidate(struct capture *capture);
-
-CUresult graph_launch_now(CUgraphExec exec, CUstream stream);
+/* The stream goes away. sim.lock held. */
+void capture_abandon(CUstream stream);
 
 #endif

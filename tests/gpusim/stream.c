@@ -41,8 +41,7 @@ void stream_destroy_all(CUcontext ctx)
 {
     while (ctx->streams) {
         CUstream s = ctx->streams;
-        if (s->capture)
-            capture_invalidate(s->capture);
+        capture_abandon(s);
         work_forget(s);
         if (s == ctx->streams)
             stream_free(s);
@@ -117,8 +116,7 @@ CUresult sim_cuStreamDestroy_v2(CUstream s)
              !s->legacy,
          CUDA_ERROR_INVALID_HANDLE);
     sim_lock();
-    if (s->capture)
-        capture_invalidate(s->capture);
+    capture_abandon(s);
     if (s->held)
         s->doomed = true; /* the worker frees it when it has done what is in it */
     else
@@ -250,7 +248,7 @@ CUresult sim_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t
     return CUDA_SUCCESS;
 }
 
-static CUresult value_op(CUstream s, const CUstreamBatchMemOpParams *op)
+CUresult stream_value(CUstream s, const CUstreamBatchMemOpParams *op)
 {
     struct work w = {.type = WORK_VALUE, .ctx = s->ctx, .value = *op};
     uint64_t size = 8;
@@ -282,7 +280,7 @@ CUresult sim_cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBatc
     NEED(ops && count <= 256 && !flags, CUDA_ERROR_INVALID_VALUE);
     TRY(stream_get(handle, &s));
     for (unsigned i = 0; i < count; i++)
-        TRY(value_op(s, &ops[i]));
+        TRY(stream_value(s, &ops[i]));
     return CUDA_SUCCESS;
 }
 

@@ -394,8 +394,12 @@ static CUresult submit_slowly(CUstream s, struct work *w)
 
 CUresult work_submit(CUstream s, struct work *w)
 {
-    if (unlikely(s->capture))
-        return capture_add(s, w);
+    if (unlikely(sim.captures)) {
+        if (s->capture)
+            return capture_add(s, w);
+        if (s->legacy)
+            TRY(capture_forbids_legacy(s->ctx));
+    }
     if (unlikely(s->ctx->gated || w->type == WORK_HOST || w->type == WORK_WAIT ||
                  w->type == WORK_VALUE))
         return submit_slowly(s, w);
