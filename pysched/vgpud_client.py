@@ -194,7 +194,7 @@ class Binding:
 class Step:
     """What a step got. The caller closes the account descriptors when the step has ended."""
 
-    folder: Path  # holds attach.sock and ld.so.preload
+    folder: Path  # holds attach.sock, and the preload file that the binder writes
     vgpus: tuple[Vgpu, ...]  # in rank order
     accounts: tuple[int, ...]
     advised: bool
