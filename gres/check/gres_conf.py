@@ -93,6 +93,14 @@ def _counts(
 
 def _device(here: Entry, there: Entry) -> Finding:
     """The first device that is not as planned though all counts are."""
+    if (here.gres, here.file) != (there.gres, there.file):
+        return Finding(
+            "gres-order",
+            here.where,
+            f"{here.gres} with File={here.file} where the plan has {there.gres} with {there.file}",
+            "slots are not what vgpu.conf says: jobs get another type than they asked for",
+            _AGAIN,
+        )
     if here.links != there.links:
         return Finding(
             "gres-links",
@@ -102,19 +110,11 @@ def _device(here: Entry, there: Entry) -> Finding:
             "Slurm hands out the worst linked GPUs together",
             _AGAIN,
         )
-    if here.cores != there.cores:
-        return Finding(
-            "gres-cores",
-            here.where,
-            f"Cores={here.cores or '(none)'} where the plan has {there.cores or '(none)'}",
-            "jobs get cores on the other side of the machine from their GPU",
-            _AGAIN,
-        )
     return Finding(
-        "gres-order",
+        "gres-cores",
         here.where,
-        f"{here.gres} with File={here.file} where the plan has {there.gres} with {there.file}",
-        "slots are not what vgpu.conf says: jobs get another type than they asked for",
+        f"Cores={here.cores or '(none)'} where the plan has {there.cores or '(none)'}",
+        "jobs get cores on the other side of the machine from their GPU",
         _AGAIN,
     )
 

@@ -48,6 +48,8 @@ def _machine(layout: NodeLayout, machine: Machine) -> Iterator[Finding]:
         if planned.vgpus:
             yield from _card(planned, gpu)
             yield from _modes(gpu)
+    if layout.slots:
+        yield from _mps(machine.mps)
     yield from _unplanned(layout, machine)
     yield from _links(layout, machine)
 
@@ -152,13 +154,16 @@ def _modes(gpu: Gpu) -> Iterator[Finding]:
             "are forgotten",
             "enable the service nvidia-persistenced",
         )
-    if gpu.mps_processes:
+
+
+def _mps(process: str) -> Iterator[Finding]:
+    if process:
         yield Finding(
-            "gpu-mps",
-            _where(number),
-            "MPS runs on a GPU that has vGPUs",
-            "all clients of MPS are one process to the driver: neither memory nor time can be "
-            "told apart",
+            "mps",
+            process,
+            "MPS runs on a node that has vGPUs",
+            "all its clients are one process to the driver: neither memory nor time can be told "
+            "apart",
             "echo quit | nvidia-cuda-mps-control, and keep MPS off this node",
         )
 

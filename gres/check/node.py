@@ -70,6 +70,7 @@ def _plugstack(state: State, node: str) -> Iterator[Finding]:
     """plugstack.conf must load our SPANK plugin, and with the folder of the plan."""
     path = _plugstack_path(state)
     found = [args for name, args in _stack(path, 0) if Path(name).name == _SPANK.name]
+    wanted = state.layout.plan.cluster.runtime_dir
     if not found:
         yield Finding(
             "plugstack",
@@ -88,6 +89,20 @@ def _plugstack(state: State, node: str) -> Iterator[Finding]:
             "install slurm-vgpu on the node",
             (node,),
         )
+    elif (folder := _argument(found[-1], "runtime_dir") or str(paths.RUNTIME_DIR)) != wanted:
+        yield Finding(
+            "plugstack",
+            str(path),
+            f"runtime_dir={folder} where the plan has {wanted}",
+            "steps with a vGPU fail: vgpud does not answer",
+            "run vgpu config generate, and start vgpud with the same folder",
+            (node,),
+        )
+
+
+def _argument(arguments: str, name: str) -> str:
+    found = re.search(rf"(?:^|\s){name}=(\S+)", arguments)
+    return found[1] if found else ""
 
 
 def _plugstack_path(state: State) -> Path:

@@ -28,11 +28,10 @@ def check(state: State) -> Iterator[Finding]:
             if node.reason.startswith("gres/"):
                 yield Finding(
                     "node-state",
-                    f"node {name}",
+                    "slurmctld",
                     f"{node.state}: {node.reason}",
                     "no job starts on the node",
-                    "correct what the other findings say, restart slurmd, then scontrol update "
-                    f"NodeName={name} State=RESUME",
+                    "restart slurmd there, then scontrol update NodeName=… State=RESUME",
                     (name,),
                 )
             elif difference := differences(wanted, dict(node.gres)):
@@ -46,7 +45,7 @@ def check(state: State) -> Iterator[Finding]:
 def _unknown(name: str) -> Finding:
     return Finding(
         "node-name",
-        f"node {name}",
+        "slurmctld",
         "slurmctld does not know this node of the plan",
         "no job starts on the node",
         "restart slurmctld with a slurm.conf that has the node",
@@ -56,7 +55,7 @@ def _unknown(name: str) -> Finding:
 
 def _stale(name: str, what: str, remedy: str) -> Finding:
     why = "slurmctld runs with an older configuration than that of the plan"
-    return Finding("node-gres", f"node {name}", what, why, remedy, (name,))
+    return Finding("node-gres", "slurmctld", what, why, remedy, (name,))
 
 
 def _unplanned(state: State) -> Iterator[Finding]:
@@ -66,7 +65,7 @@ def _unplanned(state: State) -> Iterator[Finding]:
         if name not in planned and any(gres.startswith("vgpu") for gres in node.gres):
             yield Finding(
                 "unplanned",
-                f"node {name}",
+                "slurmctld",
                 "has vGPUs in Slurm, but is not in the plan",
                 "vgpu.conf says nothing of these slots: steps that get one fail",
                 "add the node to the plan, or take vgpu out of its NodeName line",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gres.check.finding import Finding
 from gres.check.state import State
-from pysched.vgpuconf import Node, VgpuConfError
+from pysched import sizes
+from pysched.vgpuconf import Node, Slot, VgpuConfError
 
 _AGAIN = "copy vgpu.conf to the node again, then restart vgpud there"
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -44,7 +45,7 @@ def _refused(path: Path, error: str, name: str | None = None) -> Finding:
     return Finding(
         "vgpu-conf",
         str(path),
-        error.removeprefix(f"{path}: "),
+        error.removeprefix(f"{path}: ").removeprefix(f"node {name}: "),
         "vgpud does not start, and steps with a vGPU fail: vgpud does not answer",
         f"run vgpu config generate, {_AGAIN}",
         (name,) if name else (),
@@ -57,12 +58,23 @@ def _difference(wanted: Node, found: Node) -> str:
         return f"{len(found.slots)} slots where the plan has {len(wanted.slots)}"
     for here, there in zip(found.slots, wanted.slots, strict=True):
         if here.type != there.type:
-            return f"slot {here.index} is {here.type} where the plan has {there.type}"
-        if here.gpu != there.gpu:
-            return f"slot {here.index} is on {here.gpu} where the plan has {there.gpu}"
+            return f"slot {here.index} is {_of_type(here)} where the plan has {_of_type(there)}"
+        if here.gpu.minor != there.gpu.minor:
+            return (
+                f"slot {here.index} is at home on GPU {here.gpu.minor} where the plan has "
+                f"GPU {there.gpu.minor}"
+            )
     if set(found.gpus) != set(wanted.gpus):
         return "GPUs are described otherwise than in the plan"
     return ""
+
+
+def _of_type(slot: Slot) -> str:
+    kind = slot.type
+    return (
+        f"{kind.name} with {sizes.approximate_size(kind.memory)}, "
+        f"{kind.sms} to {kind.max_sms} SMs, slices of {kind.slice_ms} ms, {kind.policy}"
+    )
 
 
 def _vgpud(state: State, path: Path) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import math
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gres.sources import cards, cpus, links
@@ -43,6 +44,7 @@ def read(node: str, nvml: Any = None) -> Machine:
         driver,
         cpus.from_sysfs(),
         slurmd_parameters(),
+        _mps(),
     )
 
 
@@ -60,6 +62,18 @@ def parse_slurmd(text: str) -> dict[str, str]:
     words = text.splitlines()[0].split() if text.strip() else []
     pairs = (word.partition("=") for word in words)
     return {key: value for key, _, value in pairs if value and key not in ("NodeName", "Gres")}
+
+
+def _mps(proc: Path = Path("/proc")) -> str:
+    """A daemon of MPS on this node: NVML lists only its clients, while they use a GPU."""
+    for comm in proc.glob("[0-9]*/comm"):
+        try:
+            if comm.read_text().strip() == "nvidia-cuda-mps":  # the kernel keeps 15 characters
+                argument = (comm.parent / "cmdline").read_bytes().partition(b"\0")[0]
+                return f"{Path(argument.decode()).name} ({comm.parent.name})"
+        except OSError:  # it has ended
+            continue
+    return ""
 
 
 def _gpu(nvml: Any, handle: Any) -> Gpu:
@@ -80,7 +94,6 @@ def _gpu(nvml: Any, handle: Any) -> Gpu:
         instances=_instances(nvml, handle) if mig else (),
         compute_mode=_compute_mode(nvml, handle),
         persistence=None if persistence is None else bool(persistence),
-        mps_processes=len(_ask(nvml, [], nvml.nvmlDeviceGetMPSComputeRunningProcesses, handle)),
     )
 
 

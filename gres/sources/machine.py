@@ -20,7 +20,6 @@ class Gpu:
     instances: tuple[tuple[str, int], ...] = ()  # (profile, GPU instance id)
     compute_mode: str = ""  # default, exclusive-process, prohibited
     persistence: bool | None = None
-    mps_processes: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Machine:
     driver: str = ""
     cpus: Cpus | None = None
     slurm: dict[str, str] = field(default_factory=dict)  # of the NodeName line, as slurmd -C says
+    mps: str = ""  # a process of MPS that runs on the node
 
 
 class SourceError(Exception):
