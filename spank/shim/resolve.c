@@ -72,21 +72,45 @@ static void *defined_by(const struct link_map *object, const char *name)
     return found;
 }
 
-/* RTLD_NEXT. From an object before us the C library finds the right thing, at the latest us. From
- * one behind us it would find the driver. */
-static struct route next(const char *name, const void *caller)
+static const struct link_map *self(void)
 {
-    const struct link_map *self = elf_object((void *)resolve_dlsym), *object = elf_object(caller);
+    return elf_object((void *)resolve_dlsym);
+}
 
-    for (const struct link_map *o = object; o; o = o->l_next)
-        if (o == self)
-            return to_libc(elf_dlsym());
-    for (object = object ? object->l_next : NULL; object; object = object->l_next) {
+static bool is_before(const struct link_map *object, const struct link_map *other)
+{
+    for (; object; object = object->l_next)
+        if (object == other)
+            return true;
+    return false;
+}
+
+/* The first definition in the objects from `object` up to `end`, ours left out. */
+static struct route walk(const char *name, const struct link_map *object,
+                         const struct link_map *end)
+{
+    for (; object && object != end; object = object->l_next) {
         void *found = defined_by(object, name);
         if (found)
             return answer(stand_in(name, found));
     }
-    return to_libc(elf_dlsym()); /* finds nothing, and says so */
+    return answer(NULL); /* the last look-up that failed has left its message */
+}
+
+/* RTLD_NEXT. From an object before us the C library would find us at the latest, which is right
+ * where the driver is behind us; from one behind us it would find the driver. */
+static struct route next(const char *name, const void *caller)
+{
+    const struct link_map *object = elf_object(caller), *us = self();
+    void *behind_us = elf_dlsym()(RTLD_NEXT, name);
+
+    if (object == NULL)
+        return to_libc(elf_dlsym());
+    if (is_before(object, us))
+        return behind_us ? to_libc(elf_dlsym()) : walk(name, object->l_next, us);
+    if (behind_us && is_before(object->l_next, elf_object(behind_us)))
+        return answer(stand_in(name, behind_us));
+    return walk(name, object->l_next, NULL);
 }
 
 /* The symbol in what the calling object itself has loaded (it was loaded by dlopen without
@@ -104,6 +128,12 @@ static void *in_scope_of(const void *caller, const char *name)
     return found;
 }
 
+/* Where nothing of the driver is behind us, we are not to be found either. */
+static void *not_us(void *found)
+{
+    return found && elf_object(found) == self() ? NULL : found;
+}
+
 /* RTLD_DEFAULT finds us first, as a linked program does; but we are to be found only where the
  * driver would be. */
 static struct route anywhere(const char *name, const void *caller)
@@ -113,11 +143,8 @@ static struct route anywhere(const char *name, const void *caller)
         return to_libc(elf_dlsym());
 
     void *found = in_scope_of(caller, name);
-    if (found == NULL) {
-        void *first = elf_dlsym()(RTLD_DEFAULT, name);
-        const struct link_map *object = first ? elf_object(first) : NULL;
-        found = object == elf_object((void *)resolve_dlsym) ? NULL : first;
-    }
+    if (found == NULL)
+        found = not_us(elf_dlsym()(RTLD_DEFAULT, name));
     return answer(stand_in(name, found));
 }
 
@@ -129,7 +156,11 @@ struct route resolve_dlsym(void *handle, const char *name, const void *caller)
         return next(name, caller);
     if (handle == RTLD_DEFAULT && library_of(name))
         return anywhere(name, caller);
-    return answer(stand_in(name, elf_dlsym()(handle, name)));
+    void *found = elf_dlsym()(handle, name);
+    struct library *library = library_of(name);
+    if (library && found == library_find(library, name)->ours && !elf_dlsym()(RTLD_NEXT, name))
+        found = NULL; /* the program's own handle, which shows what is preloaded too */
+    return answer(stand_in(name, found));
 }
 
 /* Neither the driver's symbols nor ours have versions, so only a handle or a look-up of dlsym

@@ -163,13 +163,18 @@ def left():
         time.sleep(0.02)
     return left
 
+# Programs look for faults only if there is a file when they begin.
+faults = "/run/gpusim/faults"
+open(faults, "w").close()
 print("ready", flush=True)
 for line in sys.stdin:
     request = json.loads(line)
-    done = subprocess.run([sys.executable, "-c", request["code"]], capture_output=True, text=True,
+    with open("/tmp/snippet.py", "w") as file:
+        file.write(request["code"])
+    done = subprocess.run([sys.executable, "/tmp/snippet.py"], capture_output=True, text=True,
         env=os.environ | request["env"], cwd="/tmp")
-    if os.path.exists("/run/gpusim/faults"):
-        os.remove("/run/gpusim/faults")
+    if os.path.getsize(faults):
+        open(faults, "w").close()
     print(json.dumps([done.returncode, done.stdout, done.stderr, left()]), flush=True)
 """
 
@@ -215,9 +220,7 @@ class Step:
         """Exit code, output and errors of a snippet."""
         assert self._process.stdin
         whole = f"PRELUDE = {_PRELUDE!r}\n{_PRELUDE}\n{dedent(code)}\n"
-        print(
-            json.dumps({"code": whole, "env": env or {}}), file=self._process.stdin, flush=True
-        )
+        print(json.dumps({"code": whole, "env": env or {}}), file=self._process.stdin, flush=True)
         returncode, output, errors, left = json.loads(self._line())
         assert not any(left), f"left: {left} bytes held, bytes charged, processes attached"
         return returncode, output, errors
