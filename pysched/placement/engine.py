@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pysched.placement import exact, explain, heuristic, patterns
+from pysched.placement import exact, explain, patterns
 from pysched.placement.exact import Bools, Ints, Problem
 from pysched.placement.request import (
     Affinity,
@@ -210,6 +210,8 @@ def solve(problem: Problem, always: bool) -> tuple[list[tuple[int, ...]], bool]:
     solution = exact.solve(problem, SCALE, None if always else BUDGET)
     if solution.proven:
         return solution.mappings, True
+    from pysched.placement import heuristic  # noqa: PLC0415 (scipy loads slowly, and few need it)
+
     return heuristic.solve(problem, SCALE, solution.mappings, BUDGET), False
 
 

@@ -18,50 +18,47 @@ def explained(
 def _reason(
     found: Placement, topology: Topology, candidates: Sequence[int], request: Request, uniform: bool
 ) -> str:
-    gpus = ",".join(map(str, found.gpus))
+    named = [_name(topology, gpu) for gpu in found.gpus]
     if request.ranks == 1:
-        return f"GPU {gpus}: {_secondary(found, request)}"
-    if len(candidates) == request.ranks and not any(map(any, request.demand)):
-        return f"GPUs {gpus}: the only ones with a free slot"
+        return f"GPU {named[0]}: {_secondary(found, request)}"
+    gpus = f"GPUs {','.join(named)}"
     if uniform:
-        link = _pair_name(topology, found.gpus[0], found.gpus[1])
+        link = topology.link(*found.gpus[:2])
         return (
-            f"GPUs {gpus}: no gain possible from links, every pair is {link} "
-            f"({topology.bandwidth(*found.gpus[:2]):g} GB/s); {_secondary(found, request)}"
+            f"{gpus}: no gain possible from links, every pair is {link} "
+            f"({topology.bandwidth(*found.gpus[:2]):g} GB/s), {_secondary(found, request)}"
         )
     if found.bottleneck_gbps is None:
-        return f"GPUs {gpus}: no pair of ranks asks for a link; {_secondary(found, request)}"
+        return f"{gpus}: no pair of ranks asks for a link, {_secondary(found, request)}"
     proof = "no mapping is better" if found.optimal else "the best found"
     return (
-        f"GPUs {gpus} for {request.pattern}: {_links(found, topology, request)}; the pair that "
-        f"limits it has {found.bottleneck_gbps:g} GB/s, {proof}"
+        f"{gpus} for {request.pattern}: {_links(found, topology, request)}, limited by a pair "
+        f"with {found.bottleneck_gbps:g} GB/s, {proof}"
     )
 
 
+def _name(topology: Topology, gpu: int) -> str:
+    """A GPU by the number of its device file, where that is known."""
+    minor = topology.gpus[gpu].minor
+    return str(gpu if minor is None else minor)
+
+
 def _links(found: Placement, topology: Topology, request: Request) -> str:
-    """How many pairs that talk have which link: 3 over NV2, 1 over SYS."""
+    """How many pairs that talk have which link: 3 over NV2 and 1 over SYS."""
     kinds = Counter(
-        _pair_name(topology, found.gpus[one], found.gpus[other])
+        str(topology.link(found.gpus[one], found.gpus[other]))
         for one in range(request.ranks)
         for other in range(one)
         if request.demand[one][other]
     )
-    return ", ".join(f"{count} over {name}" for name, count in kinds.most_common())
-
-
-def _pair_name(topology: Topology, one: int, other: int) -> str:
-    return str(topology.link(one, other))
+    return " and ".join(f"{count} over {name}" for name, count in kinds.most_common())
 
 
 def _secondary(found: Placement, request: Request) -> str:
     """What decided where links did not."""
-    reasons = []
-    if request.cpus:
-        near = len(found.gpus) - found.away
-        reasons.append(f"{near} of {len(found.gpus)} next to the CPUs")
+    near = f"{len(found.gpus) - found.away} of {len(found.gpus)} next to the CPUs, "
     emptiest = "fullest" if request.policy is Policy.PACK else "emptiest"
-    reasons.append(f"the {emptiest} that take least from others")
-    return ", ".join(reasons)
+    return f"{near if request.cpus else ''}the {emptiest} that take least from others"
 
 
 def impossible(topology: Topology, candidates: Sequence[int], request: Request) -> str:

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from itertools import combinations
-
-import networkx
+from typing import TYPE_CHECKING
 
 from pysched.topology import rates
 from pysched.topology.rates import Rates
+
+if TYPE_CHECKING:
+    import networkx
 
 MOST_LINKS = 18
 """No GPU has more NVLinks: whoever seems to have more reaches a switch."""
@@ -131,8 +133,10 @@ class Topology:
         return max(nvlink, pcie_bandwidth(link.path, min(end.pcie for end in ends), self.socket))
 
     @cached_property
-    def graph(self) -> networkx.Graph:
+    def graph(self) -> "networkx.Graph":
         """Nodes are GPU indices; edges carry ``bandwidth``, ``nvlinks`` and ``path``."""
+        import networkx  # noqa: PLC0415 (loads slowly, and few need it)
+
         graph = networkx.Graph()
         for index, gpu in enumerate(self.gpus):
             graph.add_node(index, minor=gpu.minor, numa=gpu.numa)
@@ -149,6 +153,8 @@ class Topology:
 
     def linked_sets(self) -> list[list[int]]:
         """The maximal sets of GPUs in which NVLink joins every pair."""
+        import networkx  # noqa: PLC0415 (as above)
+
         linked = networkx.Graph()
         linked.add_nodes_from(range(len(self)))
         linked.add_edges_from(pair for pair in self._index if self.link(*pair).nvlinks)

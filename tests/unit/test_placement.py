@@ -254,7 +254,7 @@ def test_that_eight_ranks_on_a_cube_mesh_ring_over_double_links_only() -> None:
     hops = [DGX1.link(found.gpus[at - 1], found.gpus[at]) for at in range(8)]
     assert hops == [Link(2)] * 8
     assert found.why == (
-        f"GPUs {','.join(map(str, found.gpus))} for ring: 8 over NV2; the pair that limits it has "
+        f"GPUs {','.join(map(str, found.gpus))} for ring: 8 over NV2, limited by a pair with "
         "40 GB/s, no mapping is better"
     )
 

@@ -1,0 +1,5 @@
+import sys
+
+from pysched.agent.main import main
+
+sys.exit(main())

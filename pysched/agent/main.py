@@ -1,0 +1,135 @@
+"""vgpu-agent: reports the node's topology to Slurm and advises where a step's vGPUs go."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from pysched import paths, systemd, vgpuconf
+from pysched.agent import cores, question, reporter
+from pysched.agent.advice import AdviceError, Adviser
+from pysched.agent.server import ServerError, serve
+from pysched.placement import PlacementError, Policy
+from pysched.slurm import SlurmError
+from pysched.topology import Topology, nvml, report
+from pysched.vgpuconf import Node, VgpuConfError
+from pysched.vgpud_client import Vgpud, VgpudError
+
+SOCKET = "agent.sock"
+VGPUD_TIMEOUT = 0.08
+"""Seconds; whoever asks waits 0.1."""
+
+_log = logging.getLogger("vgpu-agent")
+
+
+class Agent:
+    """What the agent knows, renewed every ``interval`` seconds."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.runtime_dir = Path(str(options.runtime_dir).replace("%n", options.node))
+        self.vgpud = Vgpud(self.runtime_dir, VGPUD_TIMEOUT)
+        self.adviser: Adviser | None = None
+        self.why_not = "the agent has just started"
+
+    # --- advice ------------------------------------------------------------------------------
+
+    def answer(self, line: bytes) -> bytes:
+        """The answer to a question; an empty one with the reason where there is no advice."""
+        try:
+            if self.adviser is None:
+                raise AdviceError(self.why_not)
+            asked = question.parse(line)
+            advice = self.adviser.advise(asked, self.vgpud.bindings())
+            return question.answer(advice.gpus, advice.why)
+        except (AdviceError, PlacementError, VgpudError, ValueError) as error:
+            _log.warning("no advice: %s", error)
+            return question.answer([], str(error))
+
+    # --- what is known ------------------------------------------------------------------------
+
+    async def renew(self) -> None:
+        """Look at the hardware and vgpu.conf again, and tell Slurm what is new."""
+        topology = await asyncio.to_thread(self.look)
+        if topology is not None and self.options.slurm:
+            try:
+                text = report.write(topology)
+                await asyncio.to_thread(reporter.report, self.options.node, text)
+            except SlurmError as error:
+                _log.warning("the topology is not reported: %s", error)
+
+    def look(self) -> Topology | None:
+        try:
+            topology, node = nvml.read(), self.read_conf()
+        except (nvml.NvmlError, VgpuConfError) as error:
+            if str(error) != self.why_not:
+                _log.error("%s", error)
+            self.adviser, self.why_not = None, str(error)
+            return None
+        self.adviser = Adviser(topology, node, cores.read(), Policy(self.options.policy))
+        return topology
+
+    def read_conf(self) -> Node:
+        return vgpuconf.read(self.options.conf).node(self.options.node)
+
+    async def run(self) -> None:
+        """Serve until told to stop."""
+        server = await serve(self.runtime_dir / SOCKET, self.answer)
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with server:
+            await self.renew()
+            systemd.ready()
+            while not stop.is_set():
+                systemd.alive()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), self.options.interval)
+                if not stop.is_set():
+                    await self.renew()
+        (self.runtime_dir / SOCKET).unlink(missing_ok=True)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    logging.basicConfig(format="vgpu-agent: %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        asyncio.run(Agent(options).run())
+    except ServerError as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vgpu-agent", description=__doc__)
+    add = parser.add_argument
+    add(
+        "--node", metavar="NAME", default=socket.gethostname().partition(".")[0],
+        help="this node's name in Slurm (the host name up to the first dot)",
+    )  # fmt: skip
+    add(
+        "--runtime-dir", metavar="DIR", default=paths.RUNTIME_DIR, type=Path,
+        help="vgpud's folder; %%n stands for the node name (%(default)s)",
+    )  # fmt: skip
+    add(
+        "--conf", metavar="FILE", default=paths.VGPU_CONF, type=Path,
+        help="vgpu.conf (%(default)s)",
+    )  # fmt: skip
+    add(
+        "--policy", choices=[each.value for each in Policy], default=Policy.SPREAD.value,
+        help="where links do not decide: the emptiest GPUs, or the fullest (%(default)s)",
+    )  # fmt: skip
+    add(
+        "--interval", metavar="SECONDS", default=30.0, type=float,
+        help="how often hardware and vgpu.conf are looked at again (%(default)s)",
+    )  # fmt: skip
+    add(
+        "--no-slurm", dest="slurm", action="store_false",
+        help="do not report the topology to Slurm",
+    )  # fmt: skip
+    return parser
