@@ -1,5 +1,5 @@
 /* daemon.c - starts vgpud, runs it, stops it. */
-#include "daemon_run.h"
+#include "daemon.h"
 
 #include "backstop.h"
 #include "clock.h"
@@ -182,10 +182,13 @@ static int add_sources(struct daemon *daemon, vgpu_error_t *err)
 /* --- from start to stop
  * ------------------------------------------------------------------------------ */
 
-static int start(struct daemon *daemon, vgpu_error_t *err)
+int daemon_start(struct daemon *daemon, const struct vgpu_conf *conf, const char *runtime_dir,
+                 vgpu_error_t *err)
 {
     struct links links;
     bool fresh;
+    *daemon = (struct daemon){
+        .conf = conf, .runtime_dir = runtime_dir, .loop = {.epoll = -1, .timerfd = -1}};
     if (open_places(daemon, err))
         return -1;
     raise_limits(daemon);
@@ -204,7 +207,7 @@ static int start(struct daemon *daemon, vgpu_error_t *err)
     return add_sources(daemon, err);
 }
 
-static void stop(struct daemon *daemon)
+void daemon_stop(struct daemon *daemon)
 {
     sampler_stop(daemon->sampler);
     nvml_close(daemon->nvml);
@@ -212,21 +215,14 @@ static void stop(struct daemon *daemon)
     loop_fini(&daemon->loop);
 }
 
-int daemon_run(const struct vgpu_conf *conf, const char *runtime_dir, vgpu_error_t *err)
+int daemon_serve(struct daemon *daemon, vgpu_error_t *err)
 {
-    /* Everything that hangs together lives and dies with the process; the state outlives it. */
-    static struct daemon daemon;
-    daemon = (struct daemon){.conf = conf, .runtime_dir = runtime_dir};
-    int result = start(&daemon, err);
-    if (result == 0) {
-        log_info("node %s: %u slots on %u GPUs; ready at %s/%s", conf->node, conf->n_slots,
-                 conf->n_gpus, runtime_dir, VGPUD_SOCKET);
-        notify_send("READY=1");
-        result = loop_run(&daemon.loop);
-        if (result)
-            vgpu_errorf(err, "epoll: %s", strerror(errno));
-        notify_send("STOPPING=1");
-    }
-    stop(&daemon);
+    log_info("node %s: %u slots on %u GPUs; ready at %s/%s", daemon->conf->node,
+             daemon->conf->n_slots, daemon->conf->n_gpus, daemon->runtime_dir, VGPUD_SOCKET);
+    notify_send("READY=1");
+    int result = loop_run(&daemon->loop);
+    if (result)
+        vgpu_errorf(err, "epoll: %s", strerror(errno));
+    notify_send("STOPPING=1");
     return result;
 }

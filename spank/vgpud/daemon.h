@@ -117,4 +117,16 @@ struct daemon {
     struct loop_timer reaper, waiters, backstop, watchdog;
 };
 
+/* Take up what is there, and open the sockets. conf and runtime_dir must outlive the daemon.
+ * Returns -1 with err. */
+int daemon_start(struct daemon *daemon, const struct vgpu_conf *conf, const char *runtime_dir,
+                 vgpu_error_t *err);
+
+/* Serve until SIGTERM or SIGINT. Returns -1 with err. */
+int daemon_serve(struct daemon *daemon, vgpu_error_t *err);
+
+/* What hangs together below the daemon is not taken apart: it ends with the process, and the state
+ * outlives it. */
+void daemon_stop(struct daemon *daemon);
+
 #endif

@@ -118,19 +118,25 @@ void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t due_ns
         arm(loop);
 }
 
-int loop_run(struct loop *loop)
+int loop_once(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[BATCH];
-    while (!loop->stop) {
-        int n = epoll_wait(loop->epoll, events, BATCH, -1);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        for (int i = 0; i < n; i++) {
-            struct loop_source *source = events[i].data.ptr;
-            if (source->fd >= 0) /* else removed earlier in this round */
-                source->ready(source, events[i].events);
-        }
-        empty_garbage(loop);
+    int n = epoll_wait(loop->epoll, events, BATCH, timeout_ms);
+    if (n < 0)
+        return errno == EINTR ? 0 : -1;
+    for (int i = 0; i < n; i++) {
+        struct loop_source *source = events[i].data.ptr;
+        if (source->fd >= 0) /* else removed earlier in this round */
+            source->ready(source, events[i].events);
     }
+    empty_garbage(loop);
+    return n;
+}
+
+int loop_run(struct loop *loop)
+{
+    while (!loop->stop)
+        if (loop_once(loop, -1) < 0)
+            return -1;
     return 0;
 }

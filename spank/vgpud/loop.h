@@ -45,7 +45,11 @@ void loop_free(struct loop *loop, void *memory);
 /* Call timer->due once at due_ns (monotonic), replacing what was set; 0 cancels. */
 void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t due_ns);
 
-/* Until loop->stop. Returns -1 with errno. */
+/* Serve until loop->stop. Returns -1 with errno. */
 int loop_run(struct loop *loop);
+
+/* One round: wait at most timeout_ms (-1: as long as it takes) for something, and serve it. Returns
+ * how much was served, or -1 with errno. */
+int loop_once(struct loop *loop, int timeout_ms);
 
 #endif

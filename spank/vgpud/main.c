@@ -1,5 +1,5 @@
 /* main.c - vgpud's command line. */
-#include "daemon_run.h"
+#include "daemon.h"
 #include "log.h"
 #include "proto/paths.h"
 
@@ -80,6 +80,16 @@ static int expand(const char *pattern, const char *node, char *path, size_t size
     return used < size ? 0 : -1;
 }
 
+static int serve(const struct vgpu_conf *conf, const char *runtime_dir, vgpu_error_t *err)
+{
+    static struct daemon daemon; /* large */
+    int result = daemon_start(&daemon, conf, runtime_dir, err);
+    if (result == 0)
+        result = daemon_serve(&daemon, err);
+    daemon_stop(&daemon);
+    return result;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {.conf = VGPU_CONF, .runtime_dir = VGPU_RUNTIME_DIR};
@@ -97,11 +107,9 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     struct vgpu_conf *conf = vgpu_conf_read(options.conf, options.node, &err);
-    if (!conf || daemon_run(conf, runtime_dir, &err)) {
+    int result = conf ? serve(conf, runtime_dir, &err) : -1;
+    if (result)
         log_error("%s", err.text);
-        vgpu_conf_free(conf);
-        return EXIT_FAILURE;
-    }
     vgpu_conf_free(conf);
-    return EXIT_SUCCESS;
+    return result ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include "owner.h"
 
 #include "proc.h"
+#include "process.h"
 #include "proto/paths.h"
 
 #include <stdio.h>
@@ -14,6 +15,17 @@
 static struct owner owner_of_step(const struct step *step)
 {
     return (struct owner){OWNER_STEP, step->record->job, step->record->step};
+}
+
+/* It attached: who has the step's socket is of the step. */
+static bool by_attachment(const struct daemon *daemon, pid_t pid, const struct proc_info *info,
+                          struct owner *owner)
+{
+    const struct process *process = process_find(daemon, pid);
+    if (!process || process->record->start_time != info->start_time)
+        return false;
+    *owner = (struct owner){OWNER_STEP, process->record->job, process->record->step};
+    return true;
 }
 
 static bool by_folder(const struct daemon *daemon, pid_t pid, struct owner *owner)
@@ -93,7 +105,8 @@ struct owner owner_find(const struct daemon *daemon, pid_t pid)
     for (const struct step *step = daemon->steps; step; step = step->next)
         if (step->record->holder == pid)
             return owner;
-    if (!by_folder(daemon, pid, &owner) && !by_ancestors(daemon, &info, &owner))
+    if (!by_attachment(daemon, pid, &info, &owner) && !by_folder(daemon, pid, &owner) &&
+        !by_ancestors(daemon, &info, &owner))
         by_cgroup(daemon, pid, &owner);
     return owner;
 }

@@ -1,13 +1,14 @@
-/* owner.h - which step does a process belong to? For those that did not attach.
+/* owner.h - which step does a process belong to?
  *
  * Nothing that a user can write is believed. In turn:
- * 1. the step's folder, which SPANK mounts at a fixed place inside the step: a process that sees it
- * there is of that step, with or without control groups, whoever its parent is by now;
- * 2. its ancestors: a slurmstepd, which we know (it bound the step) or do not (a step without
- * vGPUs);
- * 3. its control group, compared with that of the slurmstepds that we know: equal down to the step,
- * or to the job (a login that pam_slurm_adopt put there). The names of the groups are not read:
- * they differ between Slurm's releases.
+ * 1. it attached at the step's socket;
+ * 2. the step's folder, which SPANK mounts at a fixed place inside the step: who sees it there is
+ *    of that step, with or without control groups, whoever its parent is by now;
+ * 3. its ancestors: a slurmstepd that we know (it bound the step), or one that we do not know (of a
+ *    step without vGPUs);
+ * 4. its control group, compared with those of the slurmstepds that we know: equal down to the
+ * step, or to the job (a login that pam_slurm_adopt put there). The job's part is not read: how it
+ * is named differs between Slurm's releases.
  */
 #ifndef VGPUD_OWNER_H
 #define VGPUD_OWNER_H

@@ -119,12 +119,9 @@ int proc_folder(pid_t pid, const char *path, struct folder_id *id)
     return result;
 }
 
-void proc_step_cgroup(pid_t pid, char *path, size_t size)
+void proc_parse_step_cgroup(char *text, char *path, size_t size)
 {
-    char text[4096];
     *path = '\0';
-    if (read_text(pid, "cgroup", text, sizeof text) < 0)
-        return;
     /* "HIERARCHY:CONTROLLERS:PATH" lines; the first whose path has a step in it. */
     for (char *line = text, *rest; (line = strtok_r(line, "\n", &rest)); line = NULL) {
         char *group = strchr(line, '/'), *step = group ? strstr(group, "/step_") : NULL;
@@ -135,6 +132,14 @@ void proc_step_cgroup(pid_t pid, char *path, size_t size)
             strcpy(path, group);
         return;
     }
+}
+
+void proc_step_cgroup(pid_t pid, char *path, size_t size)
+{
+    char text[4096];
+    *path = '\0';
+    if (read_text(pid, "cgroup", text, sizeof text) >= 0)
+        proc_parse_step_cgroup(text, path, size);
 }
 
 static bool parse_step(const char *text, uint32_t *step)
@@ -153,16 +158,21 @@ static bool parse_step(const char *text, uint32_t *step)
     return end != text;
 }
 
-bool proc_stepd_title(pid_t pid, uint32_t *job, uint32_t *step)
+bool proc_parse_stepd_title(const char *text, uint32_t *job, uint32_t *step)
 {
-    char text[256], *end;
-    if (read_text(pid, "cmdline", text, sizeof text) < 0)
-        return false;
     const char *title = strchr(text, '[');
+    char *end;
     if (!title)
         return false;
     *job = (uint32_t)strtoul(title + 1, &end, 10);
     return end != title + 1 && *end == '.' && parse_step(end + 1, step);
+}
+
+bool proc_stepd_title(pid_t pid, uint32_t *job, uint32_t *step)
+{
+    char text[256];
+    return read_text(pid, "cmdline", text, sizeof text) >= 0 &&
+           proc_parse_stepd_title(text, job, step);
 }
 
 void proc_each(void (*each)(void *context, pid_t pid), void *context)

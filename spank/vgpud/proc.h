@@ -39,6 +39,12 @@ int proc_folder(pid_t pid, const char *path, struct folder_id *id);
  */
 void proc_step_cgroup(pid_t pid, char *path, size_t size);
 
+/* The same from the text of /proc/PID/cgroup, which is changed. */
+void proc_parse_step_cgroup(char *text, char *path, size_t size);
+
+/* "slurmstepd: [5.batch]" -> job and step. */
+bool proc_parse_stepd_title(const char *text, uint32_t *job, uint32_t *step);
+
 /* Job and step of a slurmstepd, from the title that it gives itself ("slurmstepd: [5.batch]"). */
 bool proc_stepd_title(pid_t pid, uint32_t *job, uint32_t *step);
 

@@ -157,7 +157,7 @@ void process_reaper_init(struct daemon *daemon)
 /* --- attaching
  * --------------------------------------------------------------------------------------- */
 
-struct process *process_find(struct daemon *daemon, pid_t pid)
+struct process *process_find(const struct daemon *daemon, pid_t pid)
 {
     struct process *process = daemon->processes;
     while (process && (process->record->pid != pid || process->gone_since))

@@ -24,7 +24,7 @@ void process_reap(struct daemon *daemon, int gpu);
 void process_drop(struct process *process, uint32_t rank);
 
 /* The living program with that pid; NULL: none. */
-struct process *process_find(struct daemon *daemon, pid_t pid);
+struct process *process_find(const struct daemon *daemon, pid_t pid);
 
 /* The timer that looks while somebody is dying. */
 void process_reaper_init(struct daemon *daemon);
