@@ -27,14 +27,24 @@ static struct spank_option table[] = {
 /* Slurm's callbacks carry no pointer of ours. */
 static struct {
     struct vgpu_wishes *wishes;
+    const char *conf;
     vgpu_error_t *err;
 } found;
+
+static int check_here(enum wish wish, vgpu_error_t *err)
+{
+    if (wish == WISH_COMM)
+        return wishes_check_files(found.wishes, err);
+    if ((wish == WISH_SLICE || wish == WISH_WORKLOAD) && found.conf)
+        return wishes_check_site(found.wishes, found.conf, err);
+    return 0;
+}
 
 static int option_found(int wish, const char *value, int remote)
 {
     vgpu_error_t err;
     if (wish_set(found.wishes, (enum wish)wish, value, &err) == 0 &&
-        (remote || wish != WISH_COMM || wishes_check_files(found.wishes, &err) == 0))
+        (remote || check_here((enum wish)wish, &err) == 0))
         return 0;
     if (remote) {
         *found.err = err;
@@ -44,9 +54,10 @@ static int option_found(int wish, const char *value, int remote)
     return -1;
 }
 
-int options_register(spank_t spank, struct vgpu_wishes *wishes, vgpu_error_t *err)
+int options_register(spank_t spank, struct vgpu_wishes *wishes, const char *conf, vgpu_error_t *err)
 {
     found.wishes = wishes;
+    found.conf = conf;
     found.err = err;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (spank_option_register(spank, &table[i]) != ESPANK_SUCCESS)

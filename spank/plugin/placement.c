@@ -2,7 +2,9 @@
 
 #include "compat.h"
 #include "controller.h"
+#include "proto/paths.h"
 #include "segment.h"
+#include "vgpud_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,25 @@ static char *comment_make(const struct vgpu_plugin *plugin, const char *before)
     return comment;
 }
 
+/* The job's QOS and partition, which only the controller tells truly, decide its burst class. */
+static void burst_tell(const struct vgpu_plugin *plugin, const slurm_job_info_t *job)
+{
+    const struct vgpu_conf_burst *burst =
+        vgpu_conf_burst_of(plugin->step.conf, job->qos, job->partition);
+    struct vgpu_policy_request request = {.job = plugin->step.job};
+    struct vgpu_status_reply reply;
+    char socket[VGPU_PATH_MAX];
+    vgpu_error_t err;
+    if (!burst)
+        return;
+    strcpy(request.burst_class, burst->name);
+    vgpu_head_init(&request.head, VGPU_POLICY, sizeof request);
+    plugin_socket(plugin, VGPUD_SOCKET, socket);
+    if (vgpud_ask(socket, WAIT_MS, &request, sizeof request, &reply, sizeof reply, NULL, NULL,
+                  &err) != 0)
+        slurm_error("vgpu: node %s: no burst class for this job: %s", plugin->node, err.text);
+}
+
 static int placement_work(const void *argument, vgpu_error_t *answer)
 {
     const struct vgpu_plugin *plugin = argument;
@@ -69,6 +90,7 @@ static int placement_work(const void *argument, vgpu_error_t *answer)
     if (!message)
         return 1;
     const slurm_job_info_t *job = message->job_array;
+    burst_tell(plugin, job);
     char *comment = is_ours_to_tell(plugin, job) ? comment_make(plugin, job->admin_comment) : NULL;
     if (comment)
         controller_comment(plugin->step.job, comment, NULL);

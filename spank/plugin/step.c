@@ -85,7 +85,7 @@ int step_init(struct vgpu_plugin *plugin, spank_t spank)
      * own. */
     if (strcmp(plugin->settings.conf, VGPU_CONF) != 0)
         setenv(VGPU_CONF_MARK, plugin->settings.conf, 1);
-    options_register(spank, &plugin->wishes, &plugin->wishes_error);
+    options_register(spank, &plugin->wishes, NULL, &plugin->wishes_error);
     return ESPANK_SUCCESS;
 }
 

@@ -8,5 +8,7 @@ int submit_init(struct vgpu_plugin *plugin, spank_t spank)
         slurm_error("vgpu: %s", plugin->settings_error.text);
         return ESPANK_BAD_ARG;
     }
-    return options_register(spank, &plugin->wishes, NULL) == 0 ? ESPANK_SUCCESS : ESPANK_ERROR;
+    return options_register(spank, &plugin->wishes, plugin->settings.conf, NULL) == 0
+               ? ESPANK_SUCCESS
+               : ESPANK_ERROR;
 }

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLICE_MIN_MS 5
 #define SLICE_MAX_MS 1000
@@ -109,4 +110,17 @@ int wishes_check_files(const struct vgpu_wishes *wishes, vgpu_error_t *err)
                        "--vgpu-comm=%.80s is not ring, chain, tree, alltoall or tpKxdpM, and not a "
                        "matrix either: %s",
                        wishes->comm, why.text);
+}
+
+int wishes_check_site(const struct vgpu_wishes *wishes, const char *conf, vgpu_error_t *err)
+{
+    uint32_t slice_us;
+    if (access(conf, R_OK) != 0)
+        return 0;
+    struct vgpu_conf *site = vgpu_conf_read(conf, "", err);
+    if (!site)
+        return -1;
+    int rc = vgpu_conf_slice(site, wishes->slice_us, wishes->workload, &slice_us, err);
+    vgpu_conf_free(site);
+    return rc;
 }

@@ -34,6 +34,10 @@ int wish_set(struct vgpu_wishes *wishes, enum wish wish, const char *value, vgpu
 /* What only makes sense where the user is: does the file of --vgpu-comm exist and hold a matrix? */
 int wishes_check_files(const struct vgpu_wishes *wishes, vgpu_error_t *err);
 
+/* Does the site's vgpu.conf allow the slice and know the workload? A submit host without the file
+ * leaves that to the node. */
+int wishes_check_site(const struct vgpu_wishes *wishes, const char *conf, vgpu_error_t *err);
+
 /* As the option's value has it: "none", "prefer_nvlink", ... */
 const char *wish_affinity_name(uint32_t affinity);
 

@@ -20,6 +20,7 @@
 #define MIN_SLICE_MS 5
 #define MAX_SLICE_MS 1000
 #define MAX_TIME_MS  3600000
+#define MAX_BURST_MS 10000
 
 #define DEFAULT_TOLERANCE    (64ull << 20)
 #define DEFAULT_TOLERANCE_MS 1000
@@ -33,8 +34,9 @@ struct values {
     uint32_t first_slot, last_slot;
     uint32_t n_homes;
     uint16_t homes[VGPU_MAX_GPUS]; /* minor numbers */
+    uint32_t time_ms, min_slice_ms, max_slice_ms;
     char type[VGPU_TYPE_MAX], uuid[48];
-    const char *node;
+    const char *node, *qos, *partitions;
     int backstop;
     bool hard_cap;
 };
@@ -43,7 +45,7 @@ struct reader {
     struct vgpu_conf *conf;
     const char *file;
     int line;
-    bool has_version, has_backstop;
+    bool has_version, has_backstop, has_slices;
     bool has_slot[VGPU_MAX_SLOTS];
     vgpu_error_t *err;
 };
@@ -153,6 +155,42 @@ static int set_max_sms(struct values *v, const char *text, vgpu_error_t *err)
 static int set_slice(struct values *v, const char *text, vgpu_error_t *err)
 {
     return milliseconds(text, MIN_SLICE_MS, MAX_SLICE_MS, &v->slice_ms, err);
+}
+
+static int set_slices(struct values *v, const char *text, vgpu_error_t *err)
+{
+    const char *p = text;
+    if (parse_number(&p, MIN_SLICE_MS, MAX_SLICE_MS, &v->min_slice_ms) == 0 &&
+        strncmp(p, "ms-", 3) == 0) {
+        p += 3;
+        if (parse_number(&p, v->min_slice_ms, MAX_SLICE_MS, &v->max_slice_ms) == 0 &&
+            strcmp(p, "ms") == 0)
+            return 0;
+    }
+    return vgpu_errorf(err, "a range within %dms-%dms is expected", MIN_SLICE_MS, MAX_SLICE_MS);
+}
+
+static int set_burst_time(struct values *v, const char *text, vgpu_error_t *err)
+{
+    return milliseconds(text, 1, MAX_BURST_MS, &v->time_ms, err);
+}
+
+static int set_list(const char **list, const char *text, vgpu_error_t *err)
+{
+    if (strlen(text) >= VGPU_PATH_MAX)
+        return vgpu_errorf(err, "at most %d characters are expected", VGPU_PATH_MAX - 1);
+    *list = text;
+    return 0;
+}
+
+static int set_qos(struct values *v, const char *text, vgpu_error_t *err)
+{
+    return set_list(&v->qos, text, err);
+}
+
+static int set_partitions(struct values *v, const char *text, vgpu_error_t *err)
+{
+    return set_list(&v->partitions, text, err);
 }
 
 static int set_policy(struct values *v, const char *text, vgpu_error_t *err)
@@ -290,6 +328,46 @@ static int add_type(struct reader *r, const struct values *v)
     return 0;
 }
 
+static int add_slices(struct reader *r, const struct values *v)
+{
+    if (r->has_slices)
+        return fail(r, "Slices= is stated twice; once is right");
+    r->has_slices = true;
+    r->conf->min_slice_us = v->min_slice_ms * 1000;
+    r->conf->max_slice_us = v->max_slice_ms * 1000;
+    return 0;
+}
+
+static int add_workload(struct reader *r, const struct values *v)
+{
+    struct vgpu_conf *conf = r->conf;
+    if (vgpu_conf_workload(conf, v->type))
+        return fail(r, "Workload=%s is there already; a name is used once", v->type);
+    if (conf->n_workloads == VGPU_MAX_PRESETS)
+        return fail(r, "more than %d workloads", VGPU_MAX_PRESETS);
+    struct vgpu_conf_workload *workload = &conf->workloads[conf->n_workloads++];
+    strcpy(workload->name, v->type);
+    workload->slice_us = v->slice_ms * 1000;
+    return 0;
+}
+
+static int add_burst(struct reader *r, const struct values *v)
+{
+    struct vgpu_conf *conf = r->conf;
+    if (vgpu_conf_burst(conf, v->type))
+        return fail(r, "Burst=%s is there already; a name is used once", v->type);
+    if (conf->n_bursts == VGPU_MAX_PRESETS)
+        return fail(r, "more than %d burst classes", VGPU_MAX_PRESETS);
+    if (!v->qos && !v->partitions)
+        return fail(r, "a Burst= line needs QOS= or Partition=, or no job would be of the class");
+    struct vgpu_conf_burst *burst = &conf->bursts[conf->n_bursts++];
+    strcpy(burst->name, v->type);
+    burst->time_us = v->time_ms * 1000;
+    strcpy(burst->qos, v->qos ? v->qos : "");
+    strcpy(burst->partitions, v->partitions ? v->partitions : "");
+    return 0;
+}
+
 static bool is_ours(const struct reader *r, const struct values *v)
 {
     return vgpu_hostlist_contains(v->node, r->conf->node, NULL) == 1;
@@ -367,6 +445,15 @@ static const struct kind type_line = {"Type=",
                                        {"MaxSMs", set_max_sms, false},
                                        {"Slice", set_slice, false},
                                        {"Policy", set_policy, false}}};
+static const struct kind slices_line = {"Slices=", add_slices, {{"Slices", set_slices, true}}};
+static const struct kind workload_line = {
+    "Workload=", add_workload, {{"Workload", set_type, true}, {"Slice", set_slice, true}}};
+static const struct kind burst_line = {"Burst=",
+                                       add_burst,
+                                       {{"Burst", set_type, true},
+                                        {"Time", set_burst_time, true},
+                                        {"QOS", set_qos, false},
+                                        {"Partition", set_partitions, false}}};
 static const struct kind gpu_line = {"Node= GPU=",
                                      add_gpu,
                                      {{"Node", set_node, true},
@@ -402,14 +489,14 @@ static int split(struct reader *r, char *line, char **keys, char **values)
     return n;
 }
 
+/* What a line is, by its first key; a Node= line by whether it has a slot. */
 static const struct kind *kind_of(char **keys, int n)
 {
-    if (strcasecmp(keys[0], "Version") == 0)
-        return &version_line;
-    if (strcasecmp(keys[0], "Backstop") == 0)
-        return &backstop_line;
-    if (strcasecmp(keys[0], "Type") == 0)
-        return &type_line;
+    static const struct kind *const kinds[] = {&version_line, &backstop_line, &type_line,
+                                               &slices_line,  &workload_line, &burst_line};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcasecmp(keys[0], kinds[i]->keys[0].name) == 0)
+            return kinds[i];
     if (strcasecmp(keys[0], "Node") != 0)
         return NULL;
     for (int i = 1; i < n; i++)
@@ -475,7 +562,9 @@ static int read_line(struct reader *r, char *line)
     const struct kind *kind = kind_of(keys, n);
     if (!kind)
         return fail(r,
-                    "a line begins with Version=, Backstop=, Type= or Node=, not %.40s=", keys[0]);
+                    "a line begins with Version=, Backstop=, Slices=, Workload=, Burst=, Type= or "
+                    "Node=, not %.40s=",
+                    keys[0]);
     if (!r->has_version && kind != &version_line)
         return fail(r, "the first line is Version=%d", VGPU_CONF_VERSION);
     return read_words(r, kind, keys, values, n);
@@ -567,6 +656,8 @@ struct vgpu_conf *vgpu_conf_parse(const char *text, size_t length, const char *n
     r.conf->backstop = VGPU_BACKSTOP_END;
     r.conf->tolerance = DEFAULT_TOLERANCE;
     r.conf->tolerance_ms = DEFAULT_TOLERANCE_MS;
+    r.conf->min_slice_us = MIN_SLICE_MS * 1000;
+    r.conf->max_slice_us = MAX_SLICE_MS * 1000;
     if (read_lines(&r, text, length) || check_node(&r)) {
         vgpu_conf_free(r.conf);
         return NULL;

@@ -184,6 +184,9 @@ static enum vgpu_status bind_step(struct conn *conn, const struct vgpu_bind_requ
         vgpu_errorf(err, "the sender cannot be found");
         return VGPU_FAILED;
     }
+    uint32_t slice_us;
+    if (vgpu_conf_slice(daemon->conf, request->slice_us, request->workload, &slice_us, err))
+        return VGPU_REFUSED;
     evict_others(daemon, request);
     enum vgpu_status status = binding_choose(&daemon->ledger, &wanted, &choice, err);
     if (status != VGPU_OK)

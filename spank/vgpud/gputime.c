@@ -49,10 +49,12 @@ static struct gputime_gpu *arbiter_of(struct vgpu *vgpu)
 static struct arbiter_share share_of(const struct vgpu *vgpu)
 {
     const struct vgpu_record *record = vgpu->record;
+    const struct vgpu_conf_burst *burst = vgpu_conf_burst(vgpu->daemon->conf, record->burst_class);
     return (struct arbiter_share){
         .guaranteed = record->desc.sms,
         .max = record->desc.max_sms,
         .slice_ns = (int64_t)record->slice_us * 1000,
+        .burst_ns = burst ? (int64_t)burst->time_us * 1000 : 0,
     };
 }
 

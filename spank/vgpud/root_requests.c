@@ -184,14 +184,18 @@ void answer_list(struct conn *conn)
 /* --- policy and fate
  * --------------------------------------------------------------------------------- */
 
+/* NULL: the policy can be. err is room for the sentence. */
 static const char *check_policy(const struct daemon *daemon,
-                                const struct vgpu_policy_request *request)
+                                const struct vgpu_policy_request *request, vgpu_error_t *err)
 {
-    if (request->slice_us && (request->slice_us < 5000 || request->slice_us > 1000000))
-        return "slice_us is 0, or 5000 to 1000000";
+    uint32_t slice_us;
     if (!memchr(request->workload, '\0', sizeof request->workload) ||
         !memchr(request->burst_class, '\0', sizeof request->burst_class))
         return "workload and burst_class end with a zero";
+    if (vgpu_conf_slice(daemon->conf, request->slice_us, request->workload, &slice_us, err))
+        return err->text;
+    if (*request->burst_class && !vgpu_conf_burst(daemon->conf, request->burst_class))
+        return "vgpu.conf has no burst class of that name";
     for (const struct vgpu *vgpu = daemon->vgpus; vgpu && request->max_sms; vgpu = vgpu->next)
         if (vgpu->record->job == request->job && request->max_sms < vgpu->record->desc.sms)
             return "max_sms is below the SMs that a vGPU of the job is guaranteed";
@@ -201,7 +205,8 @@ static const char *check_policy(const struct daemon *daemon,
 static void handle_policy(struct conn *conn, const void *message)
 {
     const struct vgpu_policy_request *request = message;
-    const char *wrong = check_policy(conn->daemon, request);
+    vgpu_error_t err;
+    const char *wrong = check_policy(conn->daemon, request, &err);
     bool found = false;
     if (wrong) {
         conn_status(conn, VGPU_POLICY, VGPU_REFUSED, wrong);

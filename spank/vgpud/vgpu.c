@@ -95,8 +95,9 @@ static void fill_record(struct vgpu *vgpu, const struct vgpu_bind_request *reque
     record->desc.id = atomic_fetch_add(&vgpu->daemon->state->next_id, 1);
     for (uint32_t i = 0; i < n_slots; i++)
         slot_set(record->slots, slots[i]);
-    record->slice_us =
-        request->slice_us ? request->slice_us : conf->types[conf->slots[slots[0]].type].slice_us;
+    uint32_t slice_us = 0;
+    vgpu_conf_slice(conf, request->slice_us, request->workload, &slice_us, NULL);
+    record->slice_us = slice_us ? slice_us : conf->types[conf->slots[slots[0]].type].slice_us;
     memcpy(record->workload, request->workload, sizeof record->workload);
     memcpy(record->burst_class, request->burst_class, sizeof record->burst_class);
 }
@@ -252,8 +253,9 @@ void vgpu_set_policy(struct vgpu *vgpu, uint32_t slice_us, uint32_t max_sms, con
                      const char *burst_class)
 {
     struct vgpu_record *record = vgpu->record;
-    if (slice_us)
-        record->slice_us = slice_us;
+    uint32_t wanted_us = 0;
+    if (vgpu_conf_slice(vgpu->daemon->conf, slice_us, workload, &wanted_us, NULL) == 0 && wanted_us)
+        record->slice_us = wanted_us;
     if (max_sms) {
         record->desc.max_sms = at_most(max_sms, record->desc.gpu_sms);
         vgpu->pages.control->max_sms = record->desc.max_sms;

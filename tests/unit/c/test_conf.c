@@ -57,6 +57,43 @@ static void test_that_the_documented_example_is_read(void)
     vgpu_conf_free(conf);
 }
 
+static void test_that_what_a_user_may_ask_of_gpu_time_is_read(void)
+{
+    struct vgpu_conf *conf =
+        parse("Version=1\nSlices=5ms-50ms\nWorkload=cnn Slice=15ms\nWorkload=nlp Slice=7ms\n"
+              "Burst=urgent Time=50ms QOS=high,higher Partition=inference\n");
+    uint32_t slice_us = 1;
+    CHECK_MSG(conf, "%s", err.text);
+    if (!conf)
+        return;
+    CHECK(vgpu_conf_slice(conf, 0, "", &slice_us, &err) == 0 && slice_us == 0);
+    CHECK(vgpu_conf_slice(conf, 0, "cnn", &slice_us, &err) == 0 && slice_us == 15000);
+    CHECK(vgpu_conf_slice(conf, 20000, "cnn", &slice_us, &err) == 0 && slice_us == 20000);
+    CHECK(vgpu_conf_slice(conf, 60000, "", &slice_us, &err) == -1);
+    CHECK(strcmp(err.text, "--vgpu-slice=60ms: 5ms to 50ms is what this site allows") == 0);
+    CHECK(vgpu_conf_slice(conf, 0, "gnn", &slice_us, &err) == -1);
+    CHECK(strcmp(err.text, "--vgpu-workload=gnn: cnn, nlp is what this site knows") == 0);
+    CHECK(vgpu_conf_burst_of(conf, "high", NULL) == &conf->bursts[0]);
+    CHECK(vgpu_conf_burst_of(conf, "hig", "inference") == &conf->bursts[0]);
+    CHECK(!vgpu_conf_burst_of(conf, "hig", NULL) && !vgpu_conf_burst_of(conf, "", ""));
+    CHECK(vgpu_conf_burst(conf, "urgent")->time_us == 50000);
+    vgpu_conf_free(conf);
+}
+
+static void test_that_lines_about_gpu_time_are_checked(void)
+{
+    check_refused("Version=1\nSlices=50ms-5ms\n",
+                  "vgpu.conf:2: Slices=50ms-5ms: a range within 5ms-1000ms is expected");
+    check_refused("Version=1\nSlices=5ms-9ms\nSlices=5ms-9ms\n",
+                  "vgpu.conf:3: Slices= is stated twice; once is right");
+    check_refused("Version=1\nWorkload=cnn\n", "vgpu.conf:2: a Workload= line needs Slice=");
+    check_refused("Version=1\nWorkload=a Slice=9ms\nWorkload=a Slice=9ms\n",
+                  "vgpu.conf:3: Workload=a is there already; a name is used once");
+    check_refused(
+        "Version=1\nBurst=u Time=50ms\n",
+        "vgpu.conf:2: a Burst= line needs QOS= or Partition=, or no job would be of the class");
+}
+
 static void test_that_a_node_that_no_line_mentions_has_no_slots(void)
 {
     struct vgpu_conf *conf = vgpu_conf_parse(example, strlen(example), "f", "stranger", &err);
@@ -75,8 +112,8 @@ static void test_that_every_broken_rule_is_one_sentence_with_its_place(void)
         {"Type=t Memory=1GiB SMs=1\n", "vgpu.conf:1: the first line is Version=1"},
         {"Version=2\n", "vgpu.conf:1: Version=2: a whole number from 1 to 1 is expected"},
         {V V, "vgpu.conf:2: Version= is stated twice; once is right"},
-        {V "Slot=1\n",
-         "vgpu.conf:2: a line begins with Version=, Backstop=, Type= or Node=, not Slot="},
+        {V "Slot=1\n", "vgpu.conf:2: a line begins with Version=, Backstop=, Slices=, Workload=, "
+                       "Burst=, Type= or Node=, not Slot="},
         {V "Type\n", "vgpu.conf:2: \"Type\" is not Key=Value"},
         {V "Type=\n", "vgpu.conf:2: \"Type=\" is not Key=Value"},
         {V "=x\n", "vgpu.conf:2: \"=x\" is not Key=Value"},
@@ -263,6 +300,8 @@ static void test_that_host_lists_mean_what_slurm_means(void)
 
 int main(void)
 {
+    test_that_what_a_user_may_ask_of_gpu_time_is_read();
+    test_that_lines_about_gpu_time_are_checked();
     test_that_the_documented_example_is_read();
     test_that_a_node_that_no_line_mentions_has_no_slots();
     test_that_every_broken_rule_is_one_sentence_with_its_place();
