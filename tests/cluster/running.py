@@ -7,7 +7,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,20 @@ class RunningCluster:
     ) -> subprocess.CompletedProcess[str]:
         return self.run("srun", *arguments, user=user, **options)
 
+    @contextmanager
+    def holding(
+        self, *actions: str, options: Sequence[str], user: str = "alice"
+    ) -> Iterator[list[dict[str, Any]]]:
+        """A step in which cuprobe has done these actions, and goes on after the block."""
+        process = self.popen("srun", *options, "cuprobe", *actions, "wait", user=user)
+        try:
+            yield list(_until_wait(process))
+            _, err = process.communicate("\n", timeout=60)
+            assert process.returncode == 0, err
+        finally:
+            process.kill()
+            process.communicate()
+
     def job(self, job: int) -> dict[str, str]:
         """What `scontrol show job -d` says: key -> value."""
         printed = self.check("scontrol", "show", "job", "-d", "-o", str(job))
@@ -175,6 +190,10 @@ class RunningCluster:
         """What the simulated GPUs of the node say: `gpusim stat --json`."""
         return dict(json.loads(self.check("gpusim", "stat", "--json", node=node)))
 
+    def gpu(self, node: str, uuid: str) -> dict[str, Any]:
+        """What the simulator says of one GPU: used, peak, processes ..."""
+        return dict(next(gpu for gpu in self.stat(node)["gpus"] if gpu["uuid"] == uuid))
+
     def settle(self, timeout: float = 30) -> None:
         """End all jobs, and see that no node was hurt by them."""
         deadline = time.monotonic() + timeout
@@ -189,6 +208,17 @@ class RunningCluster:
 def lines(printed: str) -> list[dict[str, Any]]:
     """The lines of JSON in what a program printed, e.g. cuprobe's."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+def _until_wait(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for printed in process.stdout:
+        line = json.loads(printed)
+        if line["action"] == "wait":
+            return
+        yield line
+    assert process.stderr is not None
+    raise AssertionError(f"the program has not come so far: {process.stderr.read()}")
 
 
 def _as_user(user: str | None, env: Mapping[str, str]) -> list[str]:
