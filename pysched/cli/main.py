@@ -42,6 +42,7 @@ class LazyGroup(click.Group):
     lazy={
         "config": ("pysched.cli.config", "Generate and check the configuration of the cluster."),
         "place": ("pysched.cli.place", "Show which GPUs of a machine a step would get."),
+        "policy": ("pysched.cli.policy", "Change how a running job shares GPU time."),
         "ps": ("pysched.cli.ps", "Show the vGPUs that are bound on this node."),
         "topo": ("pysched.cli.topo", "Show how the GPUs of a node are linked."),
     },

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pysched import vgpud_client
-from pysched.cli import table
+from pysched.cli import ps, table
 from pysched.cli.main import main
 from pysched.vgpud_client import Desc, Head, ListReply
 
@@ -79,3 +79,31 @@ def test_that_a_missing_vgpud_is_one_sentence(tmp_path: Path) -> None:
 def test_that_the_examples_in_docstrings_are_true() -> None:
     failed, tried = doctest.testmod(table)
     assert (failed, tried > 0) == (0, True)
+
+
+def binding(**changes: int) -> vgpud_client.Binding:
+    vgpu = vgpud_client.Vgpu(
+        id=1, quota=40 << 30, gpu_uuid="GPU-0", gpu=11, gpu_sms=108, sms=100, max_sms=108,
+        slot=127, slots=1, type="a100-40g", pci="",
+    )  # fmt: skip
+    numbers = {
+        "job": 12345678, "uid": 0, "steps": 1, "processes": 16, "charged": 39 << 30,
+        "driver": 39 << 30, "peak": 40 << 30, "refusals": 0, "launches": 0, "entitled_ns": 10**12,
+        "used_ns": 10**12, "waited_ns": 0, "overrun_ns": 0, "switches": 100000, "slice_us": 10000,
+    }  # fmt: skip
+    return vgpud_client.Binding(vgpu=vgpu, workload="", **{**numbers, **changes})
+
+
+def test_that_watching_shows_per_cent_of_the_gpus_time_in_80_columns() -> None:
+    before = [binding()]
+    now = [binding(used_ns=10**12 + 500_000_000, waited_ns=1_500_000_000)]
+    lines = ps.as_watch_table(now, before, 2.0).splitlines()
+    assert lines[1].split()[-2:] == ["25.0", "75.0"]
+    assert max(map(len, lines)) <= 80
+    assert ps.as_watch_table(now, [], 2.0).splitlines()[1].split()[-2:] == ["-", "-"]
+
+
+def test_that_gpu_time_is_shown_in_seconds_in_80_columns() -> None:
+    lines = ps.as_time_table([binding(overrun_ns=1_250_000_000)]).splitlines()
+    assert lines[1].split()[3:] == ["100/108", "10ms", "1000.0", "1000.0", "0.0", "1.2", "100000"]
+    assert max(map(len, lines)) <= 80
