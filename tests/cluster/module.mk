@@ -17,4 +17,8 @@ $(PROGRAMS:%=$(PROGRAMS_DIR)/%-linked): $(PROGRAMS_DIR)/%-linked: $(PROGRAMS_OBJ
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -L$(B)/gpusim -l:libcuda.so.1
 
-ALL += $(PROGRAMS:%=$(PROGRAMS_DIR)/%) $(PROGRAMS:%=$(PROGRAMS_DIR)/%-linked)
+$(PROGRAMS_DIR)/static: $(PROGRAMS_OBJ)/static.o
+	@mkdir -p $(@D)
+	$(CC) -static $(LDFLAGS) -o $@ $<
+
+ALL += $(PROGRAMS_DIR)/static $(PROGRAMS:%=$(PROGRAMS_DIR)/%) $(PROGRAMS:%=$(PROGRAMS_DIR)/%-linked)

@@ -33,6 +33,31 @@ class Job:
     output: str  # standard output and error
 
 
+class Held:
+    """A cuprobe that waits between its actions."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.lines = self._until_wait()
+
+    def go_on(self) -> list[dict[str, Any]]:
+        """Let it do what comes next. Returns the lines up to where it waits again."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self._until_wait()
+
+    def _until_wait(self) -> list[dict[str, Any]]:
+        assert self._process.stdout is not None
+        found: list[dict[str, Any]] = []
+        for line in map(json.loads, self._process.stdout):
+            if line["action"] == "wait":
+                return found
+            found.append(line)
+        _, err = self._process.communicate()
+        raise AssertionError(f"cuprobe has ended: {err}")
+
+
 class RunningCluster:
     """One `minicluster run`; its nodes are n1, n2, ... unless its plan says otherwise."""
 
@@ -141,14 +166,13 @@ class RunningCluster:
         return self.run("srun", *arguments, user=user, **options)
 
     @contextmanager
-    def holding(
-        self, *actions: str, options: Sequence[str], user: str = "alice"
-    ) -> Iterator[list[dict[str, Any]]]:
-        """A step in which cuprobe has done these actions, and goes on after the block."""
+    def holding(self, *actions: str, options: Sequence[str], user: str = "alice") -> Iterator[Held]:
+        """A step in which cuprobe has done these actions up to the first `wait`, or all of them,
+        and goes on when it is told to, or after the block."""
         process = self.popen("srun", *options, "cuprobe", *actions, "wait", user=user)
         try:
-            yield list(_until_wait(process))
-            _, err = process.communicate("\n", timeout=60)
+            yield Held(process)
+            _, err = process.communicate("\n" * (len(actions) + 1), timeout=60)
             assert process.returncode == 0, err
         finally:
             process.kill()
@@ -208,17 +232,6 @@ class RunningCluster:
 def lines(printed: str) -> list[dict[str, Any]]:
     """The lines of JSON in what a program printed, e.g. cuprobe's."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-
-
-def _until_wait(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    assert process.stdout is not None
-    for printed in process.stdout:
-        line = json.loads(printed)
-        if line["action"] == "wait":
-            return
-        yield line
-    assert process.stderr is not None
-    raise AssertionError(f"the program has not come so far: {process.stderr.read()}")
 
 
 def _as_user(user: str | None, env: Mapping[str, str]) -> list[str]:

@@ -32,7 +32,9 @@ def test_a_job_with_two_vgpus_sees_two_gpus_as_large_as_its_quota(
 def test_the_quota_can_be_taken_to_its_last_byte_and_no_further(
     cluster: RunningCluster, program: str, kind: str
 ) -> None:
-    actions = f"alloc={ROOM}:{kind} alloc=65536:{kind} info free alloc={ROOM}:{kind} free launch=1000"
+    actions = (
+        f"alloc={ROOM}:{kind} alloc=65536:{kind} info free alloc={ROOM}:{kind} free launch=1000"
+    )
     job = cluster.sbatch(f"{program} {actions}", "--gres=vgpu:1")
     whole, refused, info, free, again, _, launch = lines(job.output)
     assert (whole["result"], refused["result"]) == (0, OUT_OF_MEMORY)
@@ -47,7 +49,8 @@ def test_the_simulator_counts_exactly_the_quota_and_nothing_afterwards(
 ) -> None:
     # The most of it in large blocks, so that small ones end soon.
     actions = ("devices", f"alloc={ROOM - (64 << 20)}", f"fill={granule}")
-    with cluster.holding(*actions, options=["--gres=vgpu:1", "-w", "n1"]) as (devices, most, rest):
+    with cluster.holding(*actions, options=["--gres=vgpu:1", "-w", "n1"]) as held:
+        devices, most, rest = held.lines
         assert (most["result"], rest["result"]) == (0, OUT_OF_MEMORY)
         assert rest["bytes"] == 64 << 20
         uuid = devices["devices"][0]["uuid"]
