@@ -10,6 +10,7 @@ import hostlist
 
 _WORD = re.compile(r"""([A-Za-z][\w-]*)\s*=\s*("[^"]*"|'[^']*'|[^\s"']*)""")
 _INCLUDE = re.compile(r"include\s+(\S+)", re.IGNORECASE)
+_COUNTED = re.compile(r"(.+):([0-9]+[KMGTP]?)")
 _MOST_INCLUDES = 64
 
 
@@ -175,12 +176,23 @@ def gres_counts(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """``vgpu:a100-4g:16(S:0-1),gpu:2`` of a NodeName line or of scontrol -> counts."""
+    """The GRES of a NodeName line or of scontrol -> counts.
+
+    >>> parse_gres("vgpu:a100-4g:16(S:0-1),gpu:2,shard:a100:1K")
+    {'vgpu:a100-4g': 16, 'gpu': 2, 'shard': 1024}
+    """
     counts: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
-        name, _, count = part.strip().rpartition(":")
-        if not count.isdecimal():
-            name, count = part.strip(), "1"
+        match = _COUNTED.fullmatch(part.strip())
+        name, count = (match[1], _count(match[2])) if match else (part.strip(), 1)
+        if name.startswith("shard:"):  # Slurm shows the type of the card that is shared
+            name = "shard"
         if name and name != "null":
-            counts[name] = counts.get(name, 0) + int(count)
+            counts[name] = counts.get(name, 0) + count
     return counts
+
+
+def _count(text: str) -> int:
+    """Slurm writes 1024 as 1K."""
+    unit = "KMGTP".find(text[-1]) + 1
+    return int(text.rstrip("KMGTP")) << 10 * unit

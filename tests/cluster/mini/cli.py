@@ -71,6 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         help="proctrack/cgroup and task/cgroup, ConstrainDevices=yes",
     )
     run.add_argument(
+        "--device", action="append", default=[], metavar="PATH", type=Path,
+        help="device file that every node has, beside the GPUs'",
+    )  # fmt: skip
+    run.add_argument(
         "--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8"
     )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
@@ -110,6 +114,7 @@ def _cluster(options: argparse.Namespace) -> Cluster:
         release=options.slurm,
         cgroup=options.cgroup,
         settings=_settings(options.set),
+        devices=options.device,
     )
 
 

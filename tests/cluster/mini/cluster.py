@@ -24,6 +24,7 @@ class Cluster:
     release: str = "22.05"
     cgroup: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    devices: Sequence[Path] = ()  # of every node, beside its GPUs
 
     def start(self) -> None:
         """Write the configuration, start all daemons, and wait until the nodes can be used."""
@@ -36,7 +37,7 @@ class Cluster:
         find(CONTROLLER, "slurmctld").start()
         ports = config.nodes()
         for name, port in ports.items():
-            nodes.make(name, self.machines.get(name, self.machine), port)
+            nodes.make(name, self.machines.get(name, self.machine), port, self.devices)
         if VGPU_CONF.exists() and shutil.which("vgpud"):
             VGPU.mkdir(mode=0o755)
             self._start("vgpud", list(ports))

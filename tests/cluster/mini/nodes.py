@@ -1,6 +1,7 @@
 """Nodes of a cluster: mount namespaces with a /dev and simulated GPUs of their own."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.cluster.mini.paths import GPUSIM_NODES, RUN
@@ -8,7 +9,7 @@ from tests.sandbox import devices, gpus, kernel, processes
 from tests.sandbox.paths import GPUSIM
 
 
-def make(node: str, machine: gpus.Machine, port: int) -> None:
+def make(node: str, machine: gpus.Machine, port: int, extra: Iterable[Path] = ()) -> None:
     """Make the node. `nsenter --mount=RUN/NODE/ns COMMAND` runs something there."""
     folder = RUN / node
     folder.mkdir(parents=True)
@@ -16,15 +17,18 @@ def make(node: str, machine: gpus.Machine, port: int) -> None:
     gpus.plug_in(machine, GPUSIM_NODES / node)
     # A process keeps the namespace: recent kernels refuse, now and then, to bind its file.
     keeper = processes.detach(
-        lambda: _furnish(machine, GPUSIM_NODES / node),
+        lambda: _furnish(machine, GPUSIM_NODES / node, extra),
         lambda: processes.execute(("sleep", "infinity"), os.environ),
     )
     (folder / "ns").symlink_to(f"/proc/{keeper}/ns/mnt")
 
 
-def _furnish(machine: gpus.Machine, state: Path) -> None:
+def _furnish(machine: gpus.Machine, state: Path, extra: Iterable[Path]) -> None:
     kernel.unshare(kernel.CLONE_NEWNS)
     devices.mount_node_dev(machine.minors)
+    for path in extra:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o666)
     kernel.bind(state, GPUSIM)
 
 
