@@ -118,9 +118,7 @@ void gpusim_give(struct gpusim_state *state, int process, int gpu, enum gpusim_k
     gpusim_unlock_memory(state, gpu);
 }
 
-/* --- exported memory
- * ------------------------------------------------------------------------------------------------
- */
+/* --- exported memory ------------------------------------------------------------------------ */
 
 static bool holds(const struct gpusim_share *share, int process)
 {

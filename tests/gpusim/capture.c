@@ -19,8 +19,7 @@ struct capture {
 
 static struct capture *captures;
 
-/* --- rules
- * ------------------------------------------------------------------------------------------- */
+/* --- rules ---------------------------------------------------------------------------------- */
 
 static void violation(void)
 {
@@ -143,8 +142,7 @@ CUresult sim_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- what the next command comes after
- * -------------------------------------------------------------------- */
+/* --- what the next command comes after ------------------------------------------------------ */
 
 static CUresult set_nodes(CUgraphNode **list, size_t *n, const CUgraphNode *nodes, size_t count)
 {
@@ -173,9 +171,7 @@ static CUresult add_nodes(CUstream s, const CUgraphNode *nodes, size_t count)
     return CUDA_SUCCESS;
 }
 
-/* --- beginning
- * ------------------------------------------------------------------------------------------------
- */
+/* --- beginning ------------------------------------------------------------------------------ */
 
 static CUresult begin(CUstream s, CUgraph graph, CUstreamCaptureMode mode, struct capture **out)
 {
@@ -242,9 +238,7 @@ CUresult sim_cuStreamBeginCaptureToGraph(CUstream s, CUgraph graph, const CUgrap
     return begin_in(s, graph, nodes, n, mode);
 }
 
-/* --- ending
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- ending --------------------------------------------------------------------------------- */
 
 /* Mark the node and all before it. */
 static void mark(CUgraphNode node)
@@ -335,9 +329,7 @@ void capture_abandon(CUstream s)
     finish(c);
 }
 
-/* --- commands
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- commands ------------------------------------------------------------------------------- */
 
 static CUgraphNodeType node_type(const struct work *w)
 {
@@ -494,9 +486,7 @@ CUresult capture_launch(CUstream s, CUgraphExec exec)
     return rc;
 }
 
-/* --- asking
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 CUresult sim_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 {

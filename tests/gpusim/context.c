@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* --- making and destroying ----------------------------------------------------------------------
- */
+/* --- making and destroying ------------------------------------------------------------------ */
 
 /* An earlier struct or a new one; contexts are never freed, so that a stale handle is recognised.
  */
@@ -93,8 +92,7 @@ static void destroy(CUcontext ctx)
     give(ctx->device, GPUSIM_CONTEXT, sim.state->machine.context_bytes);
 }
 
-/* --- checks
- * --------------------------------------------------------------------------------------- */
+/* --- checks --------------------------------------------------------------------------------- */
 
 /* What an XID means for the contexts on the GPU. */
 static CUresult error_of_xid(unsigned xid)
@@ -140,8 +138,7 @@ CUresult context_current(CUcontext *ctx)
     return context_check(ctx);
 }
 
-/* --- the thread's stack
- * ------------------------------------------------------------------------------ */
+/* --- the thread's stack --------------------------------------------------------------------- */
 
 static CUresult push(CUcontext ctx)
 {
@@ -181,8 +178,7 @@ CUresult sim_cuCtxGetCurrent(CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
-/* --- cuCtxCreate in its versions
- * ------------------------------------------------------------------------ */
+/* --- cuCtxCreate in its versions ------------------------------------------------------------ */
 
 static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
 {
@@ -251,8 +247,7 @@ CUresult sim_cuCtxPopCurrent(CUcontext *ctx)
     return sim_cuCtxPopCurrent_v2(ctx);
 }
 
-/* --- the primary context
- * ---------------------------------------------------------------------------------- */
+/* --- the primary context -------------------------------------------------------------------- */
 
 CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -334,8 +329,7 @@ CUresult sim_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags)
     return sim_cuDevicePrimaryCtxSetFlags_v2(device, flags);
 }
 
-/* --- properties
- * ---------------------------------------------------------------------------------------------- */
+/* --- properties ----------------------------------------------------------------------------- */
 
 CUresult sim_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
@@ -465,9 +459,7 @@ CUresult sim_cuCtxGetExecAffinity(CUexecAffinityParam *param, CUexecAffinityType
     return CUDA_SUCCESS;
 }
 
-/* --- peers
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- peers ---------------------------------------------------------------------------------- */
 
 CUresult sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {

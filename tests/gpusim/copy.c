@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- from what the caller says to areas --------------------------------------------------------
- */
+/* --- from what the caller says to areas ----------------------------------------------------- */
 
 struct side {
     CUmemorytype type;
@@ -171,8 +170,7 @@ static CUresult copy_sync(const CUDA_MEMCPY3D *copy)
     return device_bytes ? CUDA_SUCCESS : stream_drain(s);
 }
 
-/* --- linear
- * ---------------------------------------------------------------------------------------- */
+/* --- linear --------------------------------------------------------------------------------- */
 
 static CUDA_MEMCPY3D linear(CUmemorytype to_type, const void *to, CUmemorytype from_type,
                             const void *from, size_t size)
@@ -285,8 +283,7 @@ CUresult sim_cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *size
     return CUDA_SUCCESS;
 }
 
-/* --- arrays, linearly
- * -------------------------------------------------------------------------------- */
+/* --- arrays, linearly ----------------------------------------------------------------------- */
 
 /* Arrays are addressed by byte offset into their first row, as the one-dimensional copies do. */
 static CUDA_MEMCPY3D with_arrays(CUDA_MEMCPY3D copy, CUarray to, size_t to_offset, CUarray from,
@@ -352,8 +349,7 @@ CUresult sim_cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t offset, size_t 
     return copy_async(&copy, s);
 }
 
-/* --- two and three dimensions
- * ---------------------------------------------------------------------------- */
+/* --- two and three dimensions --------------------------------------------------------------- */
 
 static CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D *c)
 {
@@ -436,9 +432,7 @@ CUresult sim_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *given, CUstream s)
     return copy_async(&copy, s);
 }
 
-/* --- memsets
- * -----------------------------------------------------------------------------------------------
- */
+/* --- memsets -------------------------------------------------------------------------------- */
 
 CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext ctx, struct work *w)
 {

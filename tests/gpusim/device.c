@@ -84,7 +84,7 @@ CUresult sim_cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* --- attributes ------------------------------------------------------------------------------- */
+/* --- attributes ----------------------------------------------------------------------------- */
 
 /* The same on every simulated GPU; what is not listed is 0. */
 static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
@@ -243,8 +243,7 @@ CUresult sim_cuDeviceGetExecAffinitySupport(int *value, CUexecAffinityType type,
     return CUDA_SUCCESS;
 }
 
-/* --- PCI and peers ------------------------------------------------------------------------------
- */
+/* --- PCI and peers -------------------------------------------------------------------------- */
 
 CUresult sim_cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {

@@ -5,8 +5,7 @@
 
 #define ALL_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
-/* --- state ---------------------------------------------------------------------------------------
- */
+/* --- state ---------------------------------------------------------------------------------- */
 
 /* Where the last recording that reached a GPU is: process, GPU, point of work. False: nowhere. */
 static bool locate(CUevent event, int *process, int *gpu, uint64_t *work)
@@ -91,8 +90,7 @@ void event_resolve(CUcontext ctx)
             time_of(event);
 }
 
-/* --- making and freeing
- * ---------------------------------------------------------------------------- */
+/* --- making and freeing --------------------------------------------------------------------- */
 
 CUresult event_create(CUcontext ctx, unsigned flags, CUevent *out)
 {
@@ -116,7 +114,7 @@ static void event_free(CUevent event)
         link = &(*link)->next;
     *link = event->next;
     if (event->ipc >= 0)
-        sim.state->events[event->ipc].references--;
+        gpusim_event_leave(sim.state, sim.process, event->ipc);
     event->magic = 0;
     free(event->nodes);
     free(event);
@@ -146,8 +144,15 @@ CUresult sim_cuEventCreate(CUevent *out, unsigned flags)
     NEED(!(flags & CU_EVENT_INTERPROCESS) || (flags & CU_EVENT_DISABLE_TIMING),
          CUDA_ERROR_INVALID_VALUE);
     TRY(context_current(&ctx));
+    int ipc = -1;
+    if (flags & CU_EVENT_INTERPROCESS) {
+        ipc = gpusim_event_create(sim.state, sim.process);
+        NEED(ipc >= 0, CUDA_ERROR_OUT_OF_MEMORY);
+    }
     sim_lock();
     CUresult rc = event_create(ctx, flags, out);
+    if (rc == CUDA_SUCCESS)
+        (*out)->ipc = ipc;
     sim_unlock();
     return rc;
 }
@@ -169,8 +174,7 @@ CUresult sim_cuEventDestroy(CUevent event)
     return sim_cuEventDestroy_v2(event);
 }
 
-/* --- recording and waiting in streams
- * ----------------------------------------------------------------- */
+/* --- recording and waiting in streams ------------------------------------------------------- */
 
 CUresult sim_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags)
 {
@@ -210,8 +214,7 @@ CUresult sim_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
     return work_submit(s, &w);
 }
 
-/* --- waiting on the host
- * --------------------------------------------------------------------------------- */
+/* --- waiting on the host -------------------------------------------------------------------- */
 
 CUresult sim_cuEventQuery(CUevent event)
 {

@@ -23,9 +23,7 @@ struct gpusim_fault {
     bool garbage;
 };
 
-/* --- parsing
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- parsing -------------------------------------------------------------------------------- */
 
 /* The next word of *text is a number. */
 static bool take_number(char **text, const char *suffix, unsigned long *value)
@@ -168,9 +166,7 @@ static struct gpusim_fault *parse(FILE *file, const char *path)
     return list;
 }
 
-/* --- applying
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- applying ------------------------------------------------------------------------------- */
 
 /* What concerns the machine, not a process, is done once per version of the file, by whoever reads
  * it first. */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- items
- * ---------------------------------------------------------------------------------------- */
+/* --- items ---------------------------------------------------------------------------------- */
 
 static bool is_memory(CUgraphNodeType type)
 {
@@ -45,8 +44,7 @@ void item_free(struct item *item)
     work_drop(&item->work);
 }
 
-/* --- graphs
- * ------------------------------------------------------------------------------------------ */
+/* --- graphs --------------------------------------------------------------------------------- */
 
 CUresult graph_new(CUgraph *out)
 {
@@ -243,8 +241,7 @@ CUresult sim_cuGraphDestroyNode(CUgraphNode node)
     return CUDA_SUCCESS;
 }
 
-/* --- looking
- * ------------------------------------------------------------------------------------------- */
+/* --- looking -------------------------------------------------------------------------------- */
 
 CUresult sim_cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
@@ -362,8 +359,7 @@ CUresult sim_cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *node
     return CUDA_SUCCESS;
 }
 
-/* --- linking
- * -------------------------------------------------------------------------------------------- */
+/* --- linking -------------------------------------------------------------------------------- */
 
 CUresult sim_cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                     size_t n)
@@ -430,8 +426,7 @@ CUresult sim_cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned flag
     return fclose(file) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
-/* --- user objects: destroyed when nobody refers to them
- * ------------------------------------------------- */
+/* --- user objects: destroyed when nobody refers to them ------------------------------------- */
 
 struct CUuserObject_st {
     enum sim_magic magic;

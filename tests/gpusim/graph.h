@@ -58,8 +58,7 @@ struct CUgraphExec_st {
     struct user_reference *objects;
 };
 
-/* --- graph.c ------------------------------------------------------------------------------------
- */
+/* --- graph.c -------------------------------------------------------------------------------- */
 
 CUresult graph_new(CUgraph *graph);
 void graph_free(CUgraph graph);
@@ -78,8 +77,7 @@ void item_free(struct item *item);
 void objects_free(struct user_reference *list);
 CUresult objects_copy(struct user_reference *from, struct user_reference **to);
 
-/* --- graph_node.c
- * --------------------------------------------------------------------------------- */
+/* --- graph_node.c --------------------------------------------------------------------------- */
 
 /* What the caller says about a node, as an item. */
 CUresult item_kernel(const CUDA_KERNEL_NODE_PARAMS *params, struct item *item);
@@ -94,14 +92,12 @@ CUresult item_any(CUgraphNodeParams *params, struct item *item);
 /* NOT_SUPPORTED for edges that are not ordinary ones. */
 CUresult graph_plain_edges(const CUgraphEdgeData *data, size_t n);
 
-/* --- graph_exec.c
- * ---------------------------------------------------------------------------------- */
+/* --- graph_exec.c --------------------------------------------------------------------------- */
 
 /* A graph of the steps, one after another. */
 CUresult graph_from_exec(CUgraphExec exec, CUgraph *graph);
 
-/* --- graph_memory.c
- * -------------------------------------------------------------------------------- */
+/* --- graph_memory.c ------------------------------------------------------------------------- */
 
 CUresult graph_memory_reserve(CUdeviceptr *pointer, uint64_t size, int device);
 /* A node or step refers to graph memory, no longer does. */

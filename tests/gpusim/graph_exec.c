@@ -6,8 +6,7 @@
 
 #define ALL_FLAGS 15ull
 
-/* --- making and freeing --------------------------------------------------------------------------
- */
+/* --- making and freeing --------------------------------------------------------------------- */
 
 static void exec_free(CUgraphExec exec)
 {
@@ -141,8 +140,7 @@ CUresult sim_cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
     return CUDA_SUCCESS;
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------- */
+/* --- launching ------------------------------------------------------------------------------ */
 
 /* Make one stream wait for all that is in another. */
 static CUresult join(CUstream from, CUstream to)
@@ -244,8 +242,7 @@ CUresult sim_cuGraphUpload(CUgraphExec exec, CUstream handle)
     return stream_get(handle, &s);
 }
 
-/* --- changing one step
- * -------------------------------------------------------------------------------- */
+/* --- changing one step ---------------------------------------------------------------------- */
 
 static struct step *find_step(CUgraphExec exec, CUgraphNode node)
 {
@@ -422,8 +419,7 @@ CUresult sim_cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
     return CUDA_SUCCESS;
 }
 
-/* --- updating all
- * --------------------------------------------------------------------------------------- */
+/* --- updating all --------------------------------------------------------------------------- */
 
 static CUresult differs(CUgraphExecUpdateResultInfo *info, CUgraphExecUpdateResult result,
                         CUgraphNode node)

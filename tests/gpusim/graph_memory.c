@@ -54,8 +54,7 @@ void graph_memory_drop(CUdeviceptr pointer)
     release_if_unused(block);
 }
 
-/* --- taking and giving
- * ---------------------------------------------------------------------------- */
+/* --- taking and giving ---------------------------------------------------------------------- */
 
 /* sim.lock held. */
 static bool ensure(int device, uint64_t needed)
@@ -110,8 +109,7 @@ CUresult memory_do(CUstream s, struct work *w)
     return rc;
 }
 
-/* --- before a launch
- * ---------------------------------------------------------------------------------- */
+/* --- before a launch ------------------------------------------------------------------------ */
 
 struct need {
     int64_t now, most;
@@ -151,8 +149,7 @@ CUresult graph_memory_prepare(CUgraphExec exec)
     return rc;
 }
 
-/* --- the pool of a device
- * -------------------------------------------------------------------------------- */
+/* --- the pool of a device ------------------------------------------------------------------- */
 
 CUresult sim_cuDeviceGraphMemTrim(CUdevice device)
 {

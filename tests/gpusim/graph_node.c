@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- from what the caller says to items
- * ------------------------------------------------------------ */
+/* --- from what the caller says to items ----------------------------------------------------- */
 
 CUresult item_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct item *item)
 {
@@ -166,8 +165,7 @@ CUresult item_any(CUgraphNodeParams *p, struct item *item)
     }
 }
 
-/* --- adding
- * ------------------------------------------------------------------------------------------- */
+/* --- adding --------------------------------------------------------------------------------- */
 
 static CUresult check(CUgraphNode *out, CUgraph graph, const CUgraphNode *needs, size_t n)
 {
@@ -341,8 +339,7 @@ CUresult sim_cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNod
     return sim_cuGraphAddNode(out, graph, needs, n, params);
 }
 
-/* --- asking
- * --------------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static CUresult is_node(CUgraphNode node, CUgraphNodeType type, const void *out)
 {
@@ -455,8 +452,7 @@ CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *pointer)
     return CUDA_SUCCESS;
 }
 
-/* --- changing
- * -------------------------------------------------------------------------------------------- */
+/* --- changing ------------------------------------------------------------------------------- */
 
 static CUresult replace(CUgraphNode node, struct item *item)
 {
@@ -545,8 +541,7 @@ CUresult sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
     return replace(node, &item);
 }
 
-/* --- attributes of kernel nodes
- * ---------------------------------------------------------------------------- */
+/* --- attributes of kernel nodes ------------------------------------------------------------- */
 
 CUresult sim_cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
                                            const CUkernelNodeAttrValue *value)

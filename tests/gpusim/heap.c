@@ -86,8 +86,7 @@ static char *chunk_base(const struct chunk *c)
     return heap.base + ((uint64_t)(c - heap.chunks) << CHUNK_SHIFT);
 }
 
-/* --- chunks
- * --------------------------------------------------------------------------------------- */
+/* --- chunks --------------------------------------------------------------------------------- */
 
 /* A run of n unused chunks; NULL: the address space is full. */
 static struct chunk *take_chunks(size_t n)
@@ -152,8 +151,7 @@ static void unlink_partial(struct chunk *c)
         c->after->before = c->before;
 }
 
-/* --- blocks
- * ---------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------- */
 
 static struct block *fill_in(struct block *block, char *base, uint64_t size)
 {

@@ -45,8 +45,7 @@ struct gpusim_state *sim_state(void)
     return sim.state;
 }
 
-/* --- visible devices ---------------------------------------------------------------------------
- */
+/* --- visible devices ------------------------------------------------------------------------ */
 
 static int by_pci(const void *a, const void *b)
 {
@@ -114,8 +113,7 @@ static int visible(const char *list, int *gpus, int n)
     return count;
 }
 
-/* --- initialisation ------------------------------------------------------------------------------
- */
+/* --- initialisation ------------------------------------------------------------------------- */
 
 static void after_fork(void)
 {
@@ -173,8 +171,7 @@ CUresult sim_enter(enum sim_call call, void *out, size_t out_size)
     return (CUresult)code;
 }
 
-/* --- hidden symbols
- * -------------------------------------------------------------------------------- */
+/* --- hidden symbols ------------------------------------------------------------------------- */
 
 /* Number of symbols, from the GNU hash table: one more than the highest in any chain. */
 static unsigned count_symbols(const uint32_t *hash)

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* --- doing
- * ----------------------------------------------------------------------------------------- */
+/* --- doing ---------------------------------------------------------------------------------- */
 
 static bool range_valid(uint64_t pointer, uint64_t count, unsigned size)
 {
@@ -67,8 +66,7 @@ CUresult kernel_do(CUstream s, struct work *w)
     return CUDA_SUCCESS;
 }
 
-/* --- arguments
- * ---------------------------------------------------------------------------------------- */
+/* --- arguments ------------------------------------------------------------------------------ */
 
 static CUresult from_buffer(enum kernel_type type, void **extra, uint64_t *args)
 {
@@ -105,8 +103,7 @@ CUresult kernel_args(enum kernel_type type, void **params, void **extra, uint64_
     return CUDA_SUCCESS;
 }
 
-/* --- launching
- * -------------------------------------------------------------------------------------------- */
+/* --- launching ------------------------------------------------------------------------------ */
 
 struct shape {
     unsigned grid[3], block[3], shared;
@@ -264,8 +261,7 @@ CUresult sim_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, v
     return launch_config(config, sim_per_thread(config->hStream), f, params, extra);
 }
 
-/* --- the way of CUDA 3
- * ------------------------------------------------------------------------------------------ */
+/* --- the way of CUDA 3 ---------------------------------------------------------------------- */
 
 CUresult sim_cuFuncSetBlockShape(CUfunction f, int x, int y, int z)
 {
@@ -331,9 +327,7 @@ CUresult sim_cuLaunch(CUfunction f)
     return sim_cuLaunchGrid(f, 1, 1);
 }
 
-/* --- occupancy
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- occupancy ------------------------------------------------------------------------------ */
 
 /* Blocks of 32 registers a thread that fit on an SM. */
 static CUresult blocks_per_sm(void *handle, int block_size, size_t shared, int *n)

@@ -58,9 +58,7 @@ static int fail(struct parser *p, const char *format, ...)
     return gpusim_errorf(p->err, "%s:%d: %s", p->file, p->line, text);
 }
 
-/* --- values
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- values --------------------------------------------------------------------------------- */
 
 static int number(struct parser *p, const char *key, const char *text, uint64_t min, uint64_t max,
                   uint64_t *out)
@@ -210,9 +208,7 @@ static int pairs(struct parser *p, const struct field *f, uint32_t *left, uint32
     return 0;
 }
 
-/* --- GPUs
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- GPUs ----------------------------------------------------------------------------------- */
 
 static int pci(struct parser *p, const struct field *f, struct gpusim_gpu_spec *gpu)
 {
@@ -338,9 +334,7 @@ static int gpu_line(struct parser *p)
     return 0;
 }
 
-/* --- other lines
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- other lines ---------------------------------------------------------------------------- */
 
 static int machine_line(struct parser *p)
 {
@@ -481,9 +475,7 @@ static int statement(struct parser *p)
                 key);
 }
 
-/* --- lines
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- lines ---------------------------------------------------------------------------------- */
 
 /* Cut the line into fields, in place. */
 static int split(struct parser *p, char *s)

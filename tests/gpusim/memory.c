@@ -5,7 +5,7 @@
 #define MAX_SIZE   (1ull << 46)
 #define PITCH_STEP 512ull
 
-/* --- what a block takes on its device --------------------------------------------------------- */
+/* --- what a block takes on its device ------------------------------------------------------- */
 
 static enum gpusim_kind kind_of(const struct block *block)
 {
@@ -88,7 +88,7 @@ static void free_if_owned(struct block *block)
 void memory_free_all(CUcontext ctx)
 {
     heap_each(ctx, free_if_owned);
-    range_each(ctx, range_remove);
+    range_each(ctx, external_unmap);
 }
 
 /* The block that begins at the address and is of one of the types (a set of bits). */
@@ -98,8 +98,7 @@ static struct block *block_at(const void *address, unsigned types)
     return block && block->base == address && types >> block->type & 1 ? block : NULL;
 }
 
-/* --- device memory
- * --------------------------------------------------------------------------------- */
+/* --- device memory -------------------------------------------------------------------------- */
 
 static CUresult alloc(enum memory_type type, uint64_t size, struct block **block)
 {
@@ -148,6 +147,10 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned flags
     return CUDA_SUCCESS;
 }
 
+#define FREEABLE                                                                                   \
+    (1u << MEMORY_LINEAR | 1u << MEMORY_MANAGED | 1u << MEMORY_POOL | 1u << MEMORY_EXTERNAL |      \
+     1u << MEMORY_GRAPH | 1u << MEMORY_IPC)
+
 /* Freeing waits for what the process has given the GPU: some of it may use the memory. */
 CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
 {
@@ -157,9 +160,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
     if (!pointer)
         return CUDA_SUCCESS;
     sim_lock();
-    struct block *block =
-        block_at((void *)pointer, 1u << MEMORY_LINEAR | 1u << MEMORY_MANAGED | 1u << MEMORY_POOL |
-                                      1u << MEMORY_EXTERNAL | 1u << MEMORY_GRAPH);
+    struct block *block = block_at((void *)pointer, FREEABLE);
+    if (block && block->type == MEMORY_IPC && !block->owner)
+        block = NULL; /* that is closed, not freed */
     int device = block ? block->device : -1;
     sim_unlock();
     NEED(block, CUDA_ERROR_INVALID_VALUE);
@@ -168,7 +171,7 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
         gpusim_wait(sim.state, sim.process, d->gpu, d->account->submitted, 0);
     }
     sim_lock();
-    if (block->type == MEMORY_EXTERNAL)
+    if (block->type == MEMORY_EXTERNAL || block->type == MEMORY_IPC)
         external_unmap(block);
     else if (block->type == MEMORY_GRAPH)
         graph_memory_free(block);
@@ -205,8 +208,7 @@ CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
     return CUDA_SUCCESS;
 }
 
-/* --- host memory
- * -------------------------------------------------------------------------------------- */
+/* --- host memory ---------------------------------------------------------------------------- */
 
 CUresult sim_cuMemHostAlloc(void **out, size_t size, unsigned flags)
 {
@@ -311,8 +313,7 @@ CUresult sim_cuMemHostGetFlags(unsigned *flags, void *pointer)
     return block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --- managed memory: advice and moving about
- * ------------------------------------------------------------ */
+/* --- managed memory: advice and moving about ------------------------------------------------ */
 
 static CUresult managed_range(CUdeviceptr pointer, size_t size)
 {

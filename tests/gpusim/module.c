@@ -54,8 +54,7 @@ struct CUlib_st {
 
 static CUlibrary libraries;
 
-/* --- images --------------------------------------------------------------------------------------
- */
+/* --- images --------------------------------------------------------------------------------- */
 
 /* Length of an image that comes without one: what its header says, or up to the zero byte of a
  * text. */
@@ -103,8 +102,7 @@ static CUresult read_file(const char *path, char **text, uint64_t *size)
     return CUDA_SUCCESS;
 }
 
-/* --- globals
- * ----------------------------------------------------------------------------------------- */
+/* --- globals -------------------------------------------------------------------------------- */
 
 static unsigned type_size(const char *type)
 {
@@ -171,8 +169,7 @@ static CUresult declare_all(CUmodule module, const char *image)
     return CUDA_SUCCESS;
 }
 
-/* --- loading and unloading
- * ------------------------------------------------------------------------------ */
+/* --- loading and unloading ------------------------------------------------------------------ */
 
 /* sim.lock held. */
 static void unload(CUmodule module)
@@ -287,8 +284,7 @@ CUresult sim_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- what is in a module
- * ---------------------------------------------------------------------------------- */
+/* --- what is in a module -------------------------------------------------------------------- */
 
 static int kernel_named(const char *name)
 {
@@ -342,8 +338,7 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, CUmodule m
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* --- libraries: loaded into a context when first used there
- * ---------------------------------------------------- */
+/* --- libraries: loaded into a context when first used there --------------------------------- */
 
 /* The library's module in the context. sim.lock held. */
 static CUresult instance(CUlibrary library, CUcontext ctx, CUmodule *out)
@@ -489,8 +484,7 @@ CUresult sim_cuLibraryGetUnifiedFunction(void **function, CUlibrary library, con
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* --- functions and kernels
- * ---------------------------------------------------------------------------------------- */
+/* --- functions and kernels ------------------------------------------------------------------ */
 
 CUresult function_get(void *handle, CUcontext ctx, CUfunction *out)
 {
@@ -620,9 +614,7 @@ CUresult sim_cuFuncLoad(CUfunction function)
     return type_of(function, &type);
 }
 
-/* --- attributes
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- attributes ----------------------------------------------------------------------------- */
 
 static CUresult get_attribute(int *value, CUfunction_attribute attribute, void *handle)
 {

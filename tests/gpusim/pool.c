@@ -21,8 +21,7 @@ struct CUmemPoolHandle_st {
 static CUmemoryPool pools;
 static bool dirty; /* something was freed since the last synchronisation */
 
-/* --- size
- * ----------------------------------------------------------------------------------------- */
+/* --- size ----------------------------------------------------------------------------------- */
 
 static bool grow(CUmemoryPool pool, uint64_t bytes)
 {
@@ -76,8 +75,7 @@ static void trim_device(int device)
             trim(pool, 0);
 }
 
-/* --- pools
- * ------------------------------------------------------------------------------------------ */
+/* --- pools ---------------------------------------------------------------------------------- */
 
 static CUmemoryPool pool_new(int device, const CUmemPoolProps *props)
 {
@@ -199,8 +197,34 @@ CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     return CUDA_SUCCESS;
 }
 
-/* --- attributes
- * ----------------------------------------------------------------------------------------- */
+/* --- for ipc.c ------------------------------------------------------------------------------ */
+
+bool is_pool(CUmemoryPool pool)
+{
+    return IS(pool, SIM_POOL);
+}
+
+int pool_device(CUmemoryPool pool)
+{
+    return pool->device;
+}
+
+CUmemAllocationHandleType pool_handle_types(CUmemoryPool pool)
+{
+    return pool->props.handleTypes;
+}
+
+/* Another process' pool: nothing is allocated from it here. */
+CUresult pool_imported(int device, CUmemoryPool *out)
+{
+    CUmemPoolProps props = sim.devices[device].default_pool->props;
+    *out = pool_new(device, &props);
+    NEED(*out, CUDA_ERROR_OUT_OF_MEMORY);
+    (*out)->imported = true;
+    return CUDA_SUCCESS;
+}
+
+/* --- attributes ----------------------------------------------------------------------------- */
 
 static uint64_t *counter(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
@@ -286,8 +310,7 @@ CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
     return CUDA_SUCCESS;
 }
 
-/* --- which pool a device uses
- * ------------------------------------------------------------------------------ */
+/* --- which pool a device uses --------------------------------------------------------------- */
 
 CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
@@ -349,8 +372,7 @@ CUresult sim_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, 
     return sim_cuDeviceSetMemPool(location->id, pool);
 }
 
-/* --- allocating and freeing in a stream
- * ------------------------------------------------------------------------ */
+/* --- allocating and freeing in a stream ----------------------------------------------------- */
 
 static CUresult alloc_async(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream handle)
 {

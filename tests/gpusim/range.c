@@ -54,13 +54,16 @@ void range_remove(struct block *block)
     free(block);
 }
 
-struct block *range_find(const void *address)
+struct block *range_before(const void *address)
 {
     size_t n = count_up_to(address);
-    if (!n)
-        return NULL;
-    struct block *block = ranges.list[n - 1];
-    return (const char *)address < block->base + block->size ? block : NULL;
+    return n ? ranges.list[n - 1] : NULL;
+}
+
+struct block *range_find(const void *address)
+{
+    struct block *block = range_before(address);
+    return block && (const char *)address < block->base + block->size ? block : NULL;
 }
 
 void range_each(CUcontext ctx, void (*visit)(struct block *block))

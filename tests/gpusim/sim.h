@@ -64,7 +64,7 @@ enum sim_magic {
             return (error);                                                                        \
     } while (0)
 
-/* --- entry (init.c) --------------------------------------------------------------------------- */
+/* --- entry (init.c) ------------------------------------------------------------------------- */
 
 struct sim_call_info {
     const char *name;
@@ -95,8 +95,7 @@ CUresult sim_enter(enum sim_call call, void *out, size_t out_size);
             TRY(sim_enter(call, out, size));                                                       \
     } while (0)
 
-/* --- the process -------------------------------------------------------------------------------
- */
+/* --- the process ---------------------------------------------------------------------------- */
 
 struct device {
     int gpu; /* index in the machine */
@@ -152,8 +151,7 @@ static inline void give(int device, enum gpusim_kind kind, uint64_t bytes)
     gpusim_give(sim.state, sim.process, sim.devices[device].gpu, kind, bytes);
 }
 
-/* --- contexts (context.c) -----------------------------------------------------------------------
- */
+/* --- contexts (context.c) ------------------------------------------------------------------- */
 
 #define SIM_LIMITS    16
 #define SIM_IN_FLIGHT 1024 /* launches that a context queues before a launch waits */
@@ -214,8 +212,7 @@ static inline struct gpusim_account *account_of(CUcontext ctx)
     return sim.devices[ctx->device].account;
 }
 
-/* --- commands (work.c) ---------------------------------------------------------------------------
- */
+/* --- commands (work.c) ---------------------------------------------------------------------- */
 
 #define SIM_MAX_ARGS 4
 
@@ -342,8 +339,7 @@ void work_wait_any(void);
 /* Give up on what is held back in a stream that goes away. sim.lock held. */
 void work_forget(CUstream stream);
 
-/* --- streams (stream.c)
- * ---------------------------------------------------------------------------- */
+/* --- streams (stream.c) --------------------------------------------------------------------- */
 
 /* The stream behind a handle, in the current context if it is a default stream. */
 CUresult stream_get(CUstream handle, CUstream *stream);
@@ -364,8 +360,7 @@ static inline CUstream sim_per_thread(CUstream handle)
     return handle ? handle : CU_STREAM_PER_THREAD;
 }
 
-/* --- events (event.c)
- * ------------------------------------------------------------------------------- */
+/* --- events (event.c) ----------------------------------------------------------------------- */
 
 struct CUevent_st {
     enum sim_magic magic;
@@ -404,8 +399,7 @@ void event_hold(CUevent event);
 void event_unhold(CUevent event);
 void event_destroy_all(CUcontext ctx);
 
-/* --- memory (heap.c, memory.c, pool.c, vmm.c, array.c)
- * ------------------------------------------------ */
+/* --- memory (heap.c, memory.c, pool.c, vmm.c, array.c) -------------------------------------- */
 
 enum memory_type {
     MEMORY_NONE,
@@ -431,10 +425,12 @@ struct block {
     uint64_t id;
     int device; /* -1: host memory */
     uint8_t type;
-    uint8_t managed_host; /* CU_MEM_ATTACH_HOST and the like */
+
     bool sync_memops;
-    bool live;           /* graph memory: allocated now */
-    unsigned references; /* graph memory: nodes and steps that name it */
+    bool live;                 /* graph memory: allocated now */
+    unsigned references;       /* graph memory: nodes and steps that name it; IPC: times opened */
+    unsigned readers, writers; /* VMM: bits of the devices that may; 31: the host */
+    struct token *token;       /* IPC: what was opened */
     bool readable;
     unsigned flags;
 };
@@ -453,6 +449,8 @@ uint64_t heap_offset(const void *address);
 struct block *range_add(void *base, uint64_t size, enum memory_type type);
 void range_remove(struct block *block);
 struct block *range_find(const void *address);
+/* The last range that begins at or before the address. */
+struct block *range_before(const void *address);
 void range_each(CUcontext ctx, void (*visit)(struct block *block));
 
 struct block *memory_find(const void *address);
@@ -468,6 +466,13 @@ CUresult pool_default(int device);
 void pool_sync(void);
 CUresult pool_alloc(CUmemoryPool pool, CUcontext ctx, uint64_t size, struct block **block);
 void pool_free(struct block *block);
+bool is_pool(CUmemoryPool pool);
+int pool_device(CUmemoryPool pool);
+CUmemAllocationHandleType pool_handle_types(CUmemoryPool pool);
+CUresult pool_imported(int device, CUmemoryPool *pool);
+
+/* vmm.c */
+CUmemAllocationHandleType vmm_handle_types(const struct block *block);
 
 /* array.c */
 struct CUarray_st {
@@ -480,6 +485,10 @@ struct CUarray_st {
     CUDA_ARRAY3D_DESCRIPTOR desc;
 };
 void array_forget(struct block *block);
+/* A mipmapped array without memory of its own: laid out, and put over memory. */
+CUresult mipmap_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels, CUmipmappedArray *mipmap,
+                    uint64_t *bytes);
+void mipmap_place(CUmipmappedArray mipmap, char *base);
 
 /* ipc.c */
 void external_unmap(struct block *block);
@@ -492,8 +501,7 @@ CUresult memory_do(CUstream stream, struct work *w);
 CUresult copy_make(const CUDA_MEMCPY3D *copy, CUcontext ctx, struct work *w);
 CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx, struct work *w);
 
-/* --- modules (module.c) and launches (launch.c)
- * ------------------------------------------------------- */
+/* --- modules (module.c) and launches (launch.c) --------------------------------------------- */
 
 enum kernel_type { KERNEL_EMPTY, KERNEL_SPIN, KERNEL_FILL, KERNEL_VECTOR_ADD, KERNEL_TYPES };
 
@@ -524,8 +532,7 @@ CUresult kernel_make(void *handle, CUcontext ctx, const unsigned *grid, const un
 CUresult kernel_do(CUstream stream, struct work *w);
 void module_unload_all(CUcontext ctx);
 
-/* --- capture (capture.c) and graphs (graph.c)
- * ----------------------------------------------------------- */
+/* --- capture (capture.c) and graphs (graph.c) ----------------------------------------------- */
 
 /* Call first in functions that a capture of mode global or thread-local forbids. */
 CUresult capture_forbids(void);

@@ -35,9 +35,7 @@ static void mutex_init(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attr);
 }
 
-/* --- opening
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- opening -------------------------------------------------------------------------------- */
 
 static void initialise(struct gpusim_state *state, const struct gpusim_machine *machine)
 {
@@ -134,9 +132,7 @@ void gpusim_close(struct gpusim_state *state)
         munmap(state, sizeof(*state));
 }
 
-/* --- the table
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 /* The holder of the table lock died: what is computed from the shares may be stale. */
 static void repair_table(struct gpusim_state *state)
@@ -171,9 +167,7 @@ bool gpusim_listed(const struct gpusim_state *state, int i)
     return s == GPUSIM_ALIVE || s == GPUSIM_DEAD;
 }
 
-/* --- who is alive
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- who is alive --------------------------------------------------------------------------- */
 
 /* Start time of a process in clock ticks; 0: it is gone (or a zombie). */
 static uint64_t start_time(pid_t pid)
@@ -230,6 +224,7 @@ static void reap_one(struct gpusim_state *state, int i)
     if (is_alive(process))
         return;
     gpusim_timeline_clear(state, i);
+    gpusim_events_clear(state, i);
     uint64_t delay = state->release_delay_ns;
     process->release_at = gpusim_now() + delay;
     process->state = GPUSIM_DEAD;
@@ -251,9 +246,7 @@ void gpusim_reap(struct gpusim_state *state)
     gpusim_unlock(state);
 }
 
-/* --- entering
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- entering ------------------------------------------------------------------------------- */
 
 /* Index of the group, made if it is new; -1: no name, or no room. */
 static int find_group(struct gpusim_state *state, const char *name)

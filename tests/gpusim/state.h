@@ -170,7 +170,7 @@ struct gpusim_share {
 
 /* An event made for other processes too. */
 struct gpusim_ipc_event {
-    _Atomic uint32_t references; /* 0: free */
+    uint64_t holders[GPUSIM_MAX_PROCESSES / 64]; /* none: free */
     _Atomic uint32_t generation;
     _Atomic int32_t process, gpu; /* where it was last recorded; process -1: nowhere, or done */
     _Atomic uint64_t work;        /* done when that process has consumed so much */
@@ -193,8 +193,7 @@ struct gpusim_state {
     struct gpusim_process processes[GPUSIM_MAX_PROCESSES];
 };
 
-/* --- state.c: opening, processes
- * ------------------------------------------------------------------------------------ */
+/* --- state.c: opening, processes ------------------------------------------------------------ */
 
 /* Map the state of the machine in `dir` (GPUSIM_DIR), making it from dir/machine if nobody has.
  * NULL with err. */
@@ -216,9 +215,7 @@ bool gpusim_listed(const struct gpusim_state *state, int i);
 void gpusim_lock(struct gpusim_state *state); /* the table */
 void gpusim_unlock(struct gpusim_state *state);
 
-/* --- account.c: bytes
- * -----------------------------------------------------------------------------------------------
- */
+/* --- account.c: bytes ----------------------------------------------------------------------- */
 
 /* Take bytes of a GPU's memory for a process. False: not so much is free (after reaping the dead).
  */
@@ -249,9 +246,17 @@ int gpusim_share_create(struct gpusim_state *state, int process, int gpu, uint64
 int gpusim_share_join(struct gpusim_state *state, int process, uint64_t device, uint64_t inode);
 void gpusim_share_leave(struct gpusim_state *state, int process, int share);
 
-/* --- timeline.c: time
- * -----------------------------------------------------------------------------------------------
- */
+/* --- ipc_event.c: events for several processes
+ * ----------------------------------------------------- */
+
+int gpusim_event_create(struct gpusim_state *state, int process);
+bool gpusim_event_join(struct gpusim_state *state, int process, int event, uint32_t generation);
+void gpusim_event_leave(struct gpusim_state *state, int process, int event);
+
+/* A dead process holds none, and what it recorded is done. Table lock held. */
+void gpusim_events_clear(struct gpusim_state *state, int process);
+
+/* --- timeline.c: time ----------------------------------------------------------------------- */
 
 /* Let time pass on a GPU until now. */
 void gpusim_advance(struct gpusim_state *state, int gpu);

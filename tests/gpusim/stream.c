@@ -6,8 +6,7 @@
 
 #define ALL_FLAGS CU_STREAM_NON_BLOCKING
 
-/* --- making, finding, freeing -------------------------------------------------------------------
- */
+/* --- making, finding, freeing --------------------------------------------------------------- */
 
 CUresult stream_create(CUcontext ctx, unsigned flags, int priority, CUstream *out)
 {
@@ -130,8 +129,7 @@ CUresult sim_cuStreamDestroy(CUstream s)
     return sim_cuStreamDestroy_v2(s);
 }
 
-/* --- waiting
- * --------------------------------------------------------------------------------------- */
+/* --- waiting -------------------------------------------------------------------------------- */
 
 static uint64_t tail_of(CUstream s)
 {
@@ -206,8 +204,7 @@ CUresult sim_cuCtxSynchronize(void)
     return sim_cuCtxSynchronize_v2(NULL);
 }
 
-/* --- commands that are only about the stream
- * --------------------------------------------------------- */
+/* --- commands that are only about the stream ------------------------------------------------ */
 
 static CUresult add_host(CUstream handle, CUhostFn fn, CUstreamCallback callback, void *data)
 {
@@ -317,8 +314,7 @@ CUresult sim_cuStreamWriteValue64_v2(CUstream s, CUdeviceptr address, cuuint64_t
     return one_value(s, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags);
 }
 
-/* --- properties
- * ------------------------------------------------------------------------------------------ */
+/* --- properties ----------------------------------------------------------------------------- */
 
 CUresult sim_cuStreamGetPriority(CUstream handle, int *priority)
 {

@@ -21,9 +21,7 @@
  * than foreseen. */
 #define LOOK_NS 5000000ull
 
-/* --- utilisation
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- utilisation ---------------------------------------------------------------------------- */
 
 static void usage_add(struct gpusim_usage *usage, uint64_t from, uint64_t ns)
 {
@@ -52,9 +50,7 @@ uint64_t gpusim_usage_sum(const struct gpusim_usage *usage, uint64_t now, unsign
     return sum;
 }
 
-/* --- who runs
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- who runs ------------------------------------------------------------------------------- */
 
 static uint64_t left(const struct gpusim_state *state, int process, int gpu)
 {
@@ -159,9 +155,7 @@ static void advance_to(struct gpusim_state *state, int gpu, uint64_t t)
     }
 }
 
-/* --- the lock
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- the lock ------------------------------------------------------------------------------- */
 
 /* The holder died: finish the step it was storing and see anew who has work. */
 static void repair(struct gpusim_state *state, int gpu)
@@ -190,9 +184,7 @@ static void unlock_time(struct gpusim_gpu *g)
     pthread_mutex_unlock(&g->time_lock);
 }
 
-/* --- for everybody
- * --------------------------------------------------------------------------------------------------
- */
+/* --- for everybody -------------------------------------------------------------------------- */
 
 void gpusim_advance(struct gpusim_state *state, int gpu)
 {

@@ -22,8 +22,7 @@ static struct {
     uint64_t number;
 } worker = {.done = PTHREAD_COND_INITIALIZER};
 
-/* --- occupying the GPU
- * ---------------------------------------------------------------------------- */
+/* --- occupying the GPU ---------------------------------------------------------------------- */
 
 static void lift(_Atomic uint64_t *point, uint64_t value)
 {
@@ -68,8 +67,7 @@ void work_occupy(CUstream s, uint64_t ns)
         lift(&ctx->blocking_tail, tail);
 }
 
-/* --- doing
- * ---------------------------------------------------------------------------------------- */
+/* --- doing ---------------------------------------------------------------------------------- */
 
 static void do_copy(CUstream s, struct work *w)
 {
@@ -183,8 +181,7 @@ void work_drop(struct work *w)
     }
 }
 
-/* --- holding back
- * ----------------------------------------------------------------------------------- */
+/* --- holding back --------------------------------------------------------------------------- */
 
 static bool value_reached(const CUstreamBatchMemOpParams *op)
 {
