@@ -1,6 +1,6 @@
 /* spin - keep the GPU busy with kernels that take a given time.
  *
- *   spin NS SECONDS [SYNC_EVERY]
+ *   spin NS SECONDS [SYNC_EVERY [GRID]]
  *
  * Launches kernels of NS nanoseconds until SECONDS have passed (0: for ever), waits for the GPU
  * after every SYNC_EVERY of them (0, the default: never), and at the end. Says "ready" when it
@@ -28,11 +28,12 @@ static void check(const char *what, CUresult rc)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fputs("Usage: spin NS SECONDS [SYNC_EVERY]\n", stderr);
+        fputs("Usage: spin NS SECONDS [SYNC_EVERY [GRID]]\n", stderr);
         return 2;
     }
     unsigned long long ns = strtoull(argv[1], NULL, 10), launches = 0;
     unsigned long every = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+    unsigned grid = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 64;
     double seconds = strtod(argv[2], NULL);
     CUmodule module;
     CUfunction kernel;
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     for (double end = now() + seconds; seconds <= 0 || now() < end;) {
         check("cuLaunchKernel",
-              cuLaunchKernel(kernel, 64, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+              cuLaunchKernel(kernel, grid, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
         launches++;
         if (every && launches % every == 0)
             check("cuCtxSynchronize", cuCtxSynchronize());
