@@ -12,8 +12,8 @@ $(B)/gres_vgpu.so: slurm_plugins/gres_vgpu.map $(GRES_OBJ) $$(PROTO_OBJ)
 
 ALL += $(B)/gres_vgpu.so
 
-install:: $(B)/gres_vgpu.so
-	install -D -m 0755 $< $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
+install::
+	install -D -m 0755 $(B)/gres_vgpu.so $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
 
 uninstall::
 	rm -f $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so

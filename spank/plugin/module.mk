@@ -15,8 +15,8 @@ $(B)/spank_vgpu.so: spank/plugin/spank_vgpu.map $(SPANK_OBJ) $(SLURM_COMMON_OBJ)
 
 ALL += $(B)/spank_vgpu.so
 
-install:: $(B)/spank_vgpu.so
-	install -D -m 0755 $< $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so
+install::
+	install -D -m 0755 $(B)/spank_vgpu.so $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so
 
 uninstall::
 	rm -f $(DESTDIR)$(PKGLIBDIR)/spank_vgpu.so

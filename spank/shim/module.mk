@@ -17,7 +17,7 @@ $(SHIM): $(SHIM_OBJ) spank/shim/libvgpu.lds
 	$(CC) -shared -Wl,-soname,libvgpu.so -Wl,-Bsymbolic -Wl,--version-script=spank/shim/libvgpu.lds \
 		$(ALL_LDFLAGS) -o $@ $(SHIM_OBJ) -lpthread -ldl
 
-install:: $(SHIM)
+install::
 	install -D -m 0644 $(SHIM) $(DESTDIR)$(PKGLIBDIR)/libvgpu.so
 
 uninstall::
