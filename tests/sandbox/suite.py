@@ -1,8 +1,8 @@
 """Put the suite and the simulated driver into a sandbox, where an installation would put them."""
 
+import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.sandbox.errors import SandboxError
@@ -13,7 +13,7 @@ DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 def install(root: Path) -> None:
     """`make install` into root: the overlays' upper layers, before they are mounted."""
-    command = ["make", "--silent", "--keep-going", "-C", str(REPOSITORY), "install"]
+    command = ["make", "--silent", "-C", str(REPOSITORY), "install"]
     variables = [
         f"DESTDIR={root}",
         "PREFIX=/usr",
@@ -22,9 +22,13 @@ def install(root: Path) -> None:
         f"PYTHON={PYTHON_INSIDE}",
         "ALL=",  # install what is built, build nothing
     ]
-    done = subprocess.run(command + variables, capture_output=True, text=True, check=False)
+    # A make that runs us, as `make test` does, is not to pass its own variables on.
+    env = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))
+    }
+    done = subprocess.run(command + variables, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        print(f"sandbox: the suite is not complete:\n{done.stderr}", file=sys.stderr)
+        raise SandboxError(f"the suite is not built: run `make` first\n{done.stderr.strip()}")
 
 
 def install_driver(root: Path) -> None:
@@ -33,8 +37,7 @@ def install_driver(root: Path) -> None:
     for name in DRIVER:
         source = BUILD / "gpusim" / name
         if not source.exists():
-            continue
-            raise SandboxError(f"the simulated driver {source} is not built: run `make` first")
+            raise SandboxError(f"{source} is not there: run `make` first")
         shutil.copyfile(source, libdir / name)
         (libdir / name).chmod(0o755)
 

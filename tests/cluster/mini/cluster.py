@@ -1,6 +1,5 @@
 """Start a cluster inside a sandbox."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +37,7 @@ class Cluster:
         ports = config.nodes()
         for name, port in ports.items():
             nodes.make(name, self.machines.get(name, self.machine), port, self.devices)
-        if VGPU_CONF.exists() and shutil.which("vgpud"):
+        if VGPU_CONF.exists():
             VGPU.mkdir(mode=0o755)
             self._start("vgpud", list(ports))
         self._start("slurmd", list(ports))
