@@ -1,6 +1,6 @@
 """python -m tests.bench [NAME ...] [--quick] [--json]: the promises, measured beside a baseline.
 
-The exit code says only whether it could be measured, not whether the promises hold: that is in the output.
+The exit code says only whether it could be measured; whether the promises hold is in the output.
 """
 
 import argparse
@@ -17,11 +17,23 @@ BENCHES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; all if none is given")
-    parser.add_argument("--quick", action="store_true", help="a smaller sample, under a minute each")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; all if none is given"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a smaller sample, under a minute each"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--shim", metavar="LIBRARY", help="share: another LD_PRELOAD library to run beside ours")
-    parser.add_argument("--shim-env", action="append", default=[], metavar="NAME=VALUE", help="share: its environment")
+    parser.add_argument(
+        "--shim", metavar="LIBRARY", help="share: another LD_PRELOAD library to run beside ours"
+    )
+    parser.add_argument(
+        "--shim-env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="share: its environment",
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(BENCHES))
     if unknown:

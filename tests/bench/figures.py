@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """One number. ``baseline`` was measured in the same run; None where there is nothing to compare with."""
+    """One number. ``baseline`` was measured in the same run; None: nothing to compare with."""
 
     name: str
     value: float
@@ -46,5 +46,8 @@ def as_table(bench: str, figures: Sequence[Figure]) -> str:
         for f in figures
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(6)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return "\n".join([f"== {bench} (simulated GPU)", *lines])

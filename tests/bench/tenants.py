@@ -1,4 +1,7 @@
-"""Several tenants, each a job of its own with a vGPU (or with another preloaded library, or with nothing), on one simulated GPU."""
+"""Several tenants on one simulated GPU, each a job of its own.
+
+Each has a vGPU, or another preloaded library, or nothing between its programs and the driver.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from tests.sandbox.runner import Sandbox
 PROGRAMS = BUILD / "gpusim" / "programs"
 STAT = BUILD / "gpusim" / "gpusim-stat"
 MS = 1_000_000
+FIRST_JOB = 100
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,18 @@ def machine_text(sms: int) -> str:
     return f'machine=bench\ngpu=0 name="simulated" memory=40GiB sms={sms} cc=8.0 pci=0000:3B:00.0\n'
 
 
-def run(tenants: Sequence[Tenant], body: Callable[["Tenants"], Any], *, sms: int = 108, shim: Shim = OURS) -> Any:
-    """Start the tenants on a card with so many SMs, and return what body, called inside, returns (through JSON)."""
+def run(
+    tenants: Sequence[Tenant],
+    body: Callable[["Tenants"], Any],
+    *,
+    sms: int = 108,
+    shim: Shim = OURS,
+    conf: str = "",
+) -> Any:
+    """Start the tenants on a card with so many SMs, and return what body, called inside, returns.
+
+    The answer comes through JSON. ``conf`` is more lines for vgpu.conf.
+    """
     reader, writer = os.pipe()
     file = BUILD / f"bench-{os.getpid()}.machine"
     file.write_text(machine_text(sms))
@@ -68,7 +83,7 @@ def run(tenants: Sequence[Tenant], body: Callable[["Tenants"], Any], *, sms: int
 
         def inside() -> int:
             os.close(reader)
-            with Tenants(machine, tenants, sms, shim) as running:
+            with Tenants(machine, tenants, sms, shim, conf) as running:
                 answer = body(running)
             os.write(writer, json.dumps(answer).encode())
             return 0
@@ -94,8 +109,11 @@ def run(tenants: Sequence[Tenant], body: Callable[["Tenants"], Any], *, sms: int
 class Tenants:
     """Running tenants, seen from inside the sandbox."""
 
-    def __init__(self, machine: gpus.Machine, tenants: Sequence[Tenant], sms: int, shim: Shim) -> None:
+    def __init__(
+        self, machine: gpus.Machine, tenants: Sequence[Tenant], sms: int, shim: Shim, conf: str = ""
+    ) -> None:
         self._machine, self._tenants, self._sms, self._shim = machine, tenants, sms, shim
+        self._more_conf = conf
         self._steps: list[Step] = []
         self.pids: list[list[int]] = [[] for _ in tenants]
         self.daemon: Any = None
@@ -117,15 +135,25 @@ class Tenants:
         return [pid for pids in self.pids for pid in pids]
 
     def _conf(self) -> str:
-        lines = ["Version=1"]
+        lines = ["Version=1", *self._more_conf.splitlines()]
         for index, t in enumerate(self._tenants):
+            limit = round(t.max_sms or self._sms)
             lines.append(
-                f"Type=v{index} Memory={t.memory} SMs={round(t.sms)} MaxSMs={round(t.max_sms or self._sms)} "
+                f"Type=v{index} Memory={t.memory} SMs={round(t.sms)} MaxSMs={limit} "
                 f"Slice={t.slice_ms}ms {t.extra}"
             )
         lines.append(f"Node={vgpus.NODE} GPU=0 Memory=40GiB SMs={self._sms}")
         lines += [f"Node={vgpus.NODE} Slot={i} Type=v{i} GPU=0" for i in range(len(self._tenants))]
         return "\n".join(lines) + "\n"
+
+    def set_burst(self, index: int) -> None:
+        """Put the tenant into the burst class "urgent", as the SPANK plugin does."""
+        Vgpud().set_policy(FIRST_JOB + index, burst_class="urgent")
+
+    def wait(self, index: int) -> None:
+        """Until the tenant's programs have ended."""
+        for pid in self.pids[index]:
+            os.waitpid(pid, 0)
 
     def _start_vgpud(self) -> None:
         logs = Path("/run/bench-logs")
@@ -133,20 +161,20 @@ class Tenants:
         paths.VGPU_CONF.write_text(self._conf())
         self.daemon = vgpus.vgpud(vgpus.NODE, logs, paths.RUNTIME_DIR)
         self.daemon.start()
-        self._steps = [Vgpud().bind(100 + i, 0, 0, [i]) for i in range(len(self._tenants))]
+        self._steps = [Vgpud().bind(FIRST_JOB + i, 0, 0, [i]) for i in range(len(self._tenants))]
 
     def start(self, index: int, commands: Sequence[Sequence[str]]) -> None:
         """Start programs as the tenant."""
+        env = {**os.environ, **self._shim.env}
+        if self._shim.preload:
+            env["LD_PRELOAD"] = self._shim.preload
         for command in commands:
-            env = {**os.environ, **self._shim.env}
-            if self._shim.preload:
-                env["LD_PRELOAD"] = self._shim.preload
-            if self._steps:
-                step = self._steps[index]
-                task = lambda step=step, command=command, env=env: vgpus.task(self._machine, step, command, env, None)  # noqa: E731
-            else:
-                task = lambda command=command, env=env: processes.execute(command, env, None)  # noqa: E731
-            self.pids[index].append(processes.fork(task))
+            self.pids[index].append(processes.fork(partial(self._execute, index, command, env)))
+
+    def _execute(self, index: int, command: Sequence[str], env: Mapping[str, str]) -> int:
+        if self._steps:
+            return vgpus.task(self._machine, self._steps[index], command, env, None)
+        return processes.execute(command, env, None)
 
     def sample(self) -> Sample:
         """What the simulator counted so far."""
