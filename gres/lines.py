@@ -1,7 +1,7 @@
 """The lines of gres.conf and vgpu.conf for one node, without its name."""
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 
 from gres import links
 from gres.layout import NodeLayout, Slot
@@ -32,19 +32,20 @@ def _slot_lines(slots: tuple[Slot, ...]) -> Iterator[str]:
         )
 
 
-def _gpu_lines(layout: NodeLayout, release: str | None) -> list[str]:
-    """One line for each whole GPU and each MIG instance, with Links= where the choice matters."""
-    lines: list[str] = []
+def gpu_devices(layout: NodeLayout) -> list[int | None]:
+    """The GPU of each line of gres/gpu, None for a MIG instance."""
     devices: list[int | None] = []
     for gpu in layout.gpus:
-        device = f"/dev/nvidia{gpu.minor}"
         if gpu.whole or gpu.shards:
-            lines.append(f"Name=gpu Type={gpu.card.name} File={device}{_cores(gpu.cores)}")
             devices.append(gpu.minor)
-        for profile, instance in _instances(gpu):
-            files = ",".join([device, *mig_devices(gpu.minor, instance)])
-            lines.append(f"Name=gpu Type={profile} MultipleFiles={files}{_cores(gpu.cores)}")
-            devices.append(None)
+        devices += [None for _ in _instances(gpu)]
+    return devices
+
+
+def _gpu_lines(layout: NodeLayout, release: str | None) -> list[str]:
+    """One line for each whole GPU and each MIG instance, with Links= where the choice matters."""
+    lines = list(chain.from_iterable(map(_gpu_line, layout.gpus)))
+    devices = gpu_devices(layout)
     if not links.matter(devices, layout.nvlink):
         return lines
     if release is None:
@@ -54,6 +55,15 @@ def _gpu_lines(layout: NodeLayout, release: str | None) -> list[str]:
         )
     values = links.values(devices, layout.nvlink, release)
     return [f"{line} Links={value}" for line, value in zip(lines, values, strict=True)]
+
+
+def _gpu_line(gpu: Gpus) -> Iterator[str]:
+    device = f"/dev/nvidia{gpu.minor}"
+    if gpu.whole or gpu.shards:
+        yield f"Name=gpu Type={gpu.card.name} File={device}{_cores(gpu.cores)}"
+    for profile, instance in _instances(gpu):
+        files = ",".join([device, *mig_devices(gpu.minor, instance)])
+        yield f"Name=gpu Type={profile} MultipleFiles={files}{_cores(gpu.cores)}"
 
 
 def _shard_lines(gpus: tuple[Gpus, ...]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def largest_linked_set(minors: list[int], nvlink: Nvlink) -> int:
 
 def matter(devices: Sequence[int | None], nvlink: Nvlink) -> bool:
     """Is it of importance which of these GPUs a job gets together?"""
-    return len(set(_counts(devices, nvlink))) > 1
+    return len(set(counts(devices, nvlink).values())) > 1
 
 
 def values(devices: Sequence[int | None], nvlink: Nvlink, release: str) -> list[str]:
@@ -48,15 +48,15 @@ def values(devices: Sequence[int | None], nvlink: Nvlink, release: str) -> list[
     takes the lower ones first, so these are distances: 1 for the most links, and where there are
     none three times the worst distance over links.
     """
-    counts = dict(zip(_pairs(len(devices)), _counts(devices, nvlink), strict=True))
+    linked = counts(devices, nvlink)
     if _sorts_most_first(release):
-        value = {count: count for count in counts.values()}
+        value = {count: count for count in linked.values()}
     else:
-        ranks = sorted({count for count in counts.values() if count}, reverse=True)
+        ranks = sorted({count for count in linked.values() if count}, reverse=True)
         value = {count: rank for rank, count in enumerate(ranks, 1)} | {0: 3 * len(ranks)}
     size = range(len(devices))
     return [
-        ",".join(str(-1 if a == b else value[counts[min(a, b), max(a, b)]]) for b in size)
+        ",".join(str(-1 if a == b else value[linked[min(a, b), max(a, b)]]) for b in size)
         for a in size
     ]
 
@@ -67,11 +67,7 @@ def _sorts_most_first(release: str) -> bool:
     ]
 
 
-def _pairs(count: int) -> list[tuple[int, int]]:
-    return [(a, b) for a in range(count) for b in range(a + 1, count)]
-
-
-def _counts(devices: Sequence[int | None], nvlink: Nvlink) -> list[int]:
+def counts(devices: Sequence[int | None], nvlink: Nvlink) -> dict[tuple[int, int], int]:
     """Links of each pair of lines; behind a switch all pairs of whole GPUs are equal."""
     linked = {(a, b): count for a, b, count in nvlink.pairs}
 
@@ -80,4 +76,5 @@ def _counts(devices: Sequence[int | None], nvlink: Nvlink) -> list[int]:
             return 0
         return int(nvlink.switch) or linked.get((min(a, b), max(a, b)), 0)
 
-    return [count(devices[a], devices[b]) for a, b in _pairs(len(devices))]
+    places = range(len(devices))
+    return {(a, b): count(devices[a], devices[b]) for a in places for b in places if a < b}

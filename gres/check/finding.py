@@ -5,6 +5,10 @@ from dataclasses import dataclass, replace
 
 from pysched import hosts
 
+RESTART = "stop slurmd on the nodes, restart slurmctld, start slurmd"
+"""In this order: a slurmctld that hears of a node from a slurmd that still has the old gres.conf
+keeps types, cores and links from it as long as the number of lines stays the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

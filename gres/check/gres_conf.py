@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gres import slurmconf
-from gres.check.finding import Finding
+from gres.check.finding import RESTART, Finding
 from gres.check.slurm_conf import differences
 from gres.check.state import State
 from gres.slurmconf import Entry
 
-_AGAIN = "run vgpu config generate, copy gres.conf to the nodes, restart slurmctld and slurmd"
+_AGAIN = f"run vgpu config generate, copy gres.conf to the nodes, {RESTART}"
 
 
 def check(state: State) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The GPUs of the node that this runs on, against the plan."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from gres.check.finding import Finding
 from gres.check.state import State
@@ -21,9 +22,7 @@ def check(state: State) -> Iterator[Finding]:
     else:
         found = _machine(layout, state.machine)
     for finding in found:
-        yield Finding(
-            finding.code, finding.where, finding.what, finding.why, finding.remedy, (state.node,)
-        )
+        yield replace(finding, nodes=(state.node,))
 
 
 def _no_nvml(error: str) -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gres.check.finding import Finding
+from gres.check.finding import RESTART, Finding
 from gres.check.slurm_conf import differences
 from gres.check.state import State
 
@@ -35,7 +35,7 @@ def check(state: State) -> Iterator[Finding]:
                     (name,),
                 )
             elif difference := differences(wanted, dict(node.gres)):
-                yield _stale(name, f"Slurm has other counts: {difference}", "restart slurmctld")
+                yield _stale(name, f"Slurm has other counts: {difference}", RESTART)
             elif lacking := sorted(features - node.features):
                 what = f"Slurm does not have the features {', '.join(lacking)}"
                 yield _stale(name, what, "scontrol reconfigure")

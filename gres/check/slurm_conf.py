@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gres import render, slurmconf
-from gres.check.finding import Finding
+from gres.check.finding import RESTART, Finding
 from gres.check.state import State
 from pysched import paths
 
@@ -165,7 +165,7 @@ def _node_gres(where: str, name: str, difference: str) -> Finding:
         f"Gres of the NodeName line: {difference}",
         "Slurm gives out other counts than there are: slurmd ignores what is too much, and "
         'slurmctld drains a node that has too few: "count reported lower than configured"',
-        "include slurm-vgpu.conf in slurm.conf, then restart slurmctld and slurmd",
+        f"include slurm-vgpu.conf in slurm.conf, {RESTART}",
         (name,),
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gres import layout, planfile
-from gres.check import run
+from gres.check import links, run
 from gres.check.finding import Finding
 from gres.check.state import gather
 from gres.document import PlanError
@@ -37,9 +37,19 @@ def slurm_folder() -> Path:
 )  # fmt: skip
 @click.option("--node", metavar="NAME", help="Name of this node in Slurm. Default: its host name.")
 @click.option("--offline", is_flag=True, help="Do not ask slurmctld.")
+@click.option(
+    "--links", "try_links", is_flag=True,
+    help="Also allocate two whole GPUs for a moment, and see whether they are well linked.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(
-    *, plan_file: Path, folder: Path | None, node: str | None, offline: bool, as_json: bool
+    *,
+    plan_file: Path,
+    folder: Path | None,
+    node: str | None,
+    offline: bool,
+    try_links: bool,
+    as_json: bool,
 ) -> None:
     """Compare the plan with installed files, with what Slurm says and with the hardware.
 
@@ -50,6 +60,7 @@ def command(
     Examples:
       vgpu config check plan.yaml
       srun -N4 -w n[1-4] vgpu config check /shared/plan.yaml
+      vgpu config check plan.yaml --links
       vgpu config check plan.yaml --json | jq -r '.[].code'
     """
     this_node = node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
@@ -59,6 +70,8 @@ def command(
     except (PlanError, ReleaseNeeded) as error:
         fail(str(error))
     findings = run.run(state)
+    if try_links:
+        findings += links.check(state, lambda text: click.echo(text, err=True))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
     else:
