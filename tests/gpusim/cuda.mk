@@ -21,3 +21,6 @@ $(CUDA_LIB): $(CUDA_OBJ)
 	$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--no-undefined -o $@.tmp $^ -lpthread && mv $@.tmp $@
 
 ALL += $(CUDA_LIB)
+
+# Parts that are tested without a driver around them.
+UNIT_SRC += $(patsubst %,tests/gpusim/%.c,account ipc_event machine state timeline)

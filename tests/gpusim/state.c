@@ -46,7 +46,7 @@ static void initialise(struct gpusim_state *state, const struct gpusim_machine *
     for (int i = 0; i < GPUSIM_MAX_GPUS; i++) {
         mutex_init(&state->gpus[i].memory_lock);
         mutex_init(&state->gpus[i].time_lock);
-        state->gpus[i].running = -1;
+        state->gpus[i].running = state->gpus[i].last = -1;
         state->gpus[i].now = gpusim_now();
     }
     for (int i = 0; i < GPUSIM_MAX_EVENTS; i++)

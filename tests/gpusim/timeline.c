@@ -86,9 +86,12 @@ static int next_active(const struct gpusim_gpu *g, int process)
 static void turn_to(struct gpusim_state *state, int gpu, int process)
 {
     struct gpusim_gpu *g = &state->gpus[gpu];
-    g->slice_end = g->now + state->machine.timeslice_ns;
-    if (process == g->running)
+    uint64_t slice = state->machine.timeslice_ns;
+    if (process == g->running) { /* alone: slices go on as if somebody had looked at each end */
+        g->slice_end += ((g->now - g->slice_end) / slice + 1) * slice;
         return;
+    }
+    g->slice_end = g->now + slice;
     g->running = process;
     if (process < 0)
         return;
