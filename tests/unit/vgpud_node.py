@@ -16,7 +16,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ class Node:
     nvml: bool = True
     gpus: int = 2
     program: str = "asan/vgpud"
+    prefix: Sequence[str] = ()  # what the program is started by
     daemon: subprocess.Popen[bytes] | None = None
 
     @property
@@ -116,6 +117,7 @@ class Node:
         conf = self.folder / "vgpu.conf"
         conf.write_text(self.conf)
         return [
+            *self.prefix,
             str(BUILD / self.program),
             *("--conf", str(conf), "--node", "n1", "--runtime-dir", str(self.runtime_dir)),
             *options,
