@@ -12,7 +12,7 @@ from pathlib import Path
 from pysched import paths, systemd, vgpuconf
 from pysched.agent import cores, question, reporter
 from pysched.agent.advice import AdviceError, Adviser
-from pysched.agent.server import ServerError, serve
+from pysched.lineserver import ServerError, serve
 from pysched.placement import PlacementError, Policy
 from pysched.slurm import SlurmError
 from pysched.topology import Topology, nvml, report

@@ -50,6 +50,15 @@ def matrix(comm: str, ranks: int) -> Matrix:
     return _from_pairs(ranks, ((one, other, 1) for one, other in pairs[comm]))
 
 
+def is_name(comm: str) -> bool:
+    """Whether the text names a pattern; else it is the path of a matrix.
+
+    >>> is_name("tp4xdp2"), is_name("tp4.txt")
+    (True, False)
+    """
+    return comm in NAMES or _GROUPS.fullmatch(comm) is not None
+
+
 def check(comm: str, ranks: int | None) -> None:
     """Raise PatternError if no step (of this many ranks, if that is known) can have the pattern."""
     groups = _GROUPS.fullmatch(comm)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pysched import vgpuconf
-from pysched.agent import cores, question, reporter, server
+from pysched import lineserver, vgpuconf
+from pysched.agent import cores, question, reporter
 from pysched.agent.advice import AdviceError, Adviser
 from pysched.placement import Affinity, PlacementError, Policy
 from pysched.slurm import SlurmError
@@ -199,7 +199,7 @@ def served(tmp_path: Path) -> Iterator[Path]:
     path, loop, ready = tmp_path / "run" / "agent.sock", asyncio.new_event_loop(), threading.Event()
 
     async def run() -> None:
-        async with await server.serve(path, lambda line: line.upper() + b"\n"):
+        async with await lineserver.serve(path, lambda line: line.upper() + b"\n"):
             ready.set()
             await stop.wait()
 
@@ -244,13 +244,13 @@ def test_that_a_socket_left_behind_is_replaced_but_not_a_served_one(
     tmp_path: Path, served: Path
 ) -> None:
     async def start(path: Path) -> None:
-        (await server.serve(path, bytes)).close()
+        (await lineserver.serve(path, bytes)).close()
 
     left = tmp_path / "left.sock"
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(left))
     asyncio.run(start(left))
-    with pytest.raises(server.ServerError, match="served by another process"):
+    with pytest.raises(lineserver.ServerError, match="served by another process"):
         asyncio.run(start(served))
 
 

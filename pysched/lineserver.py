@@ -1,4 +1,4 @@
-"""Answers questions on the agent's socket: one line in, one line out, for root only."""
+"""A UNIX socket, for its owner only, on which one line is answered by one text."""
 
 import asyncio
 import logging
@@ -7,8 +7,9 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-QUESTION_LIMIT = 1 << 16
+LONGEST_LINE = 1 << 16
 READ_TIMEOUT = 1.0
+BACKLOG = 128
 
 Answer = Callable[[bytes], bytes]
 
@@ -19,8 +20,12 @@ class ServerError(Exception):
     """One sentence: why the socket cannot be served."""
 
 
-async def serve(path: Path, answer: Answer, backlog: int = 128) -> asyncio.Server:
-    """Listen at the path with mode 0600. ``answer`` gets a line without its end."""
+async def serve(path: Path, answer: Answer) -> asyncio.Server:
+    """Listen at the path with mode 0600. ``answer`` gets a line without its end.
+
+    Who sends no whole line in time, or too long a one, gets no answer; an answer that fails is
+    logged, and the connection closed.
+    """
     _make_way(path)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,15 +34,16 @@ async def serve(path: Path, answer: Answer, backlog: int = 128) -> asyncio.Serve
             if line.endswith(b"\n"):
                 writer.write(answer(line[:-1]))
                 await writer.drain()
-        except (TimeoutError, ValueError, ConnectionError):
-            # Whoever sends no line in time, too long a line, or goes away, gets no answer.
-            _log.debug("a question came without its end")
+        except (TimeoutError, ValueError, ConnectionError) as error:
+            _log.debug("no answer: %s", error)
+        except Exception:
+            _log.exception("a question could not be answered")
         finally:
             writer.close()
 
     before = os.umask(0o177)
     try:
-        return await asyncio.start_unix_server(handle, path, limit=QUESTION_LIMIT, backlog=backlog)
+        return await asyncio.start_unix_server(handle, path, limit=LONGEST_LINE, backlog=BACKLOG)
     except OSError as error:
         raise ServerError(f"{path} cannot be served: {error.strerror}") from None
     finally:
@@ -50,10 +56,17 @@ def _make_way(path: Path) -> None:
         try:
             probe.connect(str(path))
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise ServerError(f"{path} is no socket of ours: {error.strerror}") from None
         else:
             raise ServerError(f"{path} is served by another process")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServerError(f"{folder} cannot be made: {error.strerror}") from None

@@ -1,0 +1,1 @@
+"""vgpu-select: says at submit whether a request makes sense, and where it fits best."""

@@ -1,0 +1,5 @@
+import sys
+
+from pysched.select.main import main
+
+sys.exit(main())

@@ -1,0 +1,305 @@
+"""The decision on one request: refuse it, or accept it with fields to set. Pure."""
+
+from collections.abc import Iterable
+
+from pysched import segment, sizes
+from pysched.hosts import collect_lines
+from pysched.placement import Affinity, Placement, patterns
+from pysched.placement.patterns import PatternError
+from pysched.select import features, gres
+from pysched.select.cluster import ANY, LINKED, RUNGS, NodeView, Shape, Snapshot, Wanted
+from pysched.select.protocol import Accept, Answer, JobRequest, Refuse
+
+OTHER_FIELDS = ("tres_per_job", "tres_per_socket", "tres_per_task")
+MOST_PER_NODE = patterns.MOST_RANKS
+NEEDS = "needs"
+"""The key of our segment that says which features a job cannot do without."""
+
+
+class Refusal(Exception):
+    """The sentence for the user."""
+
+
+Groups = list[tuple[Shape, list[NodeView]]]
+
+Candidates = list[tuple[Shape, list[NodeView], Placement]]
+"""Groups of nodes that could ever carry the request, with what they would give it."""
+
+
+def decide(request: JobRequest, snapshot: Snapshot) -> Answer:
+    """Answer a request; equal ones are answered from memory while the snapshot holds."""
+    known = snapshot.answers.get(request)
+    if known is None:
+        known = snapshot.answers[request] = _decide(request, snapshot)
+    assert isinstance(known, (Accept, Refuse))
+    return known
+
+
+def _decide(request: JobRequest, snapshot: Snapshot) -> Answer:
+    try:
+        if request.op == "modify":
+            return Accept(_modified(request, snapshot))
+        return Accept(_submitted(request, snapshot))
+    except Refusal as refusal:
+        return Refuse(str(refusal))
+
+
+# --- a new job --------------------------------------------------------------------------------
+
+
+def _submitted(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
+    per_node = gres.items(request.tres_per_node)
+    items = per_node or [
+        item for name in OTHER_FIELDS for item in gres.items(getattr(request, name))
+    ]
+    if not items or not snapshot.groups:
+        return {}
+    changes: dict[str, str] = {}
+    note: dict[str, str] = {}
+    types = _types(items, bool(per_node))
+    memory = _memory(request.mem)
+    if memory:
+        name = _fitting_type(request, types, memory, snapshot)
+        if name and ANY in types:
+            changes |= _typed(request, name)
+            note["type"] = name
+            types = tuple(kind or name for kind in types)
+    wanted = _wanted(request, types, whole=bool(per_node))
+    candidates = _candidates(request, wanted, snapshot)
+    needs = _needed_feature(wanted, candidates)
+    final = features.both(request.features, needs) if needs else request.features
+    if needs:
+        changes["features"] = final
+        note[NEEDS] = needs
+    liked = _preferred_feature(request, wanted, candidates, final) if per_node else None
+    if liked:
+        changes["prefer"] = features.both(final, liked)
+        note["prefers"] = liked
+    if note:
+        comment = request.admin_comment
+        for key, value in note.items():
+            comment = segment.set_field(comment, key, value)
+        changes["admin_comment"] = comment
+    return changes
+
+
+def _types(items: list[gres.Item], per_node: bool) -> tuple[str, ...]:
+    """The type of each vGPU of a node; of requests per job or task, what one node has at least."""
+    if not per_node:
+        return (items[0].type,)
+    total = sum(item.count for item in items)
+    if not 0 < total <= MOST_PER_NODE:
+        raise Refusal(f"--gres=vgpu:{total}: 1 to {MOST_PER_NODE} vGPUs a node are possible")
+    return tuple(item.type for item in items for _ in range(item.count))
+
+
+def _memory(text: str) -> int:
+    try:
+        return sizes.parse_size(text) if text else 0
+    except ValueError as error:
+        raise Refusal(f"--vgpu-mem: {error}") from None
+
+
+def _fitting_type(
+    request: JobRequest, types: tuple[str, ...], memory: int, snapshot: Snapshot
+) -> str | None:
+    """The smallest type with so much memory that nodes can give so often. None: not known."""
+    known = snapshot.types
+    for kind in set(types) - {ANY}:
+        if kind in known and known[kind].memory < memory:
+            raise Refusal(
+                f"type {kind} has {sizes.format_size(known[kind].memory)}, less than "
+                f"--vgpu-mem={request.mem}; {_nearest(memory, snapshot)}"
+            )
+    if not known or ANY not in types:
+        return None
+    fitting = sorted(
+        (each for each in known.values() if each.memory >= memory),
+        key=lambda each: (each.memory, each.sms, each.max_sms, each.name),
+    )
+    if not fitting:
+        raise Refusal(f"no vGPU has --vgpu-mem={request.mem}; {_nearest(memory, snapshot)}")
+    shapes = [shape for shape, _ in snapshot.in_partitions(_partitions(request))]
+    for each in fitting:
+        if any(shape.most(each.name) >= types.count(ANY) for shape in shapes):
+            return each.name
+    return fitting[0].name
+
+
+def _nearest(memory: int, snapshot: Snapshot) -> str:
+    """The type that comes closest, as the end of a sentence."""
+    types = snapshot.types.values()
+    larger = [each for each in types if each.memory >= memory]
+    if larger:
+        nearest = min(larger, key=lambda each: (each.memory, each.name))
+        return f"{nearest.name} has {sizes.format_size(nearest.memory)}"
+    nearest = max(types, key=lambda each: (each.memory, each.sms, each.name))
+    return f"the largest is {nearest.name} with {sizes.format_size(nearest.memory)}"
+
+
+def _typed(request: JobRequest, name: str) -> dict[str, str]:
+    """The fields with the type in every request that left it open."""
+    fields = ("tres_per_node", *OTHER_FIELDS)
+    texts = {field: getattr(request, field) for field in fields}
+    return {
+        field: gres.with_type(text, name)
+        for field, text in texts.items()
+        if any(not item.type for item in gres.items(text))
+    }
+
+
+def _wanted(request: JobRequest, types: tuple[str, ...], whole: bool) -> Wanted:
+    """``whole``: the types are all that a node gives, so a pattern can be checked against them."""
+    comm = request.comm or patterns.DEFAULT
+    known = whole and patterns.is_name(comm)
+    try:
+        demand = patterns.matrix(comm if known else patterns.DEFAULT, len(types))
+        affinity = Affinity(request.affinity or Affinity.PREFER_NVLINK)
+    except PatternError as error:
+        raise Refusal(f"--vgpu-comm: {error}") from None
+    except ValueError:
+        kinds = ", ".join(each.value for each in Affinity)
+        raise Refusal(f"--vgpu-affinity={request.affinity}: one of {kinds} is expected") from None
+    return Wanted(types, demand, comm, affinity, colocate=bool(request.colocate))
+
+
+# --- is it possible, and where? ---------------------------------------------------------------
+
+
+def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Candidates:
+    """Where the request can ever run. Raises Refusal with what comes nearest."""
+    groups = list(snapshot.in_partitions(_partitions(request)))
+    if not groups:
+        return []
+    for kind in set(wanted.types):
+        if not any(shape.slots(kind) for shape, _ in groups):
+            there = sorted({name for shape, _ in groups for _, name in shape.homes})
+            raise Refusal(f"no node has vGPUs of type {kind}; there are {', '.join(there)}")
+    if wanted.colocate:
+        _check_colocated(wanted, groups)
+        return []
+    found = [(shape, nodes, shape.best(wanted)) for shape, nodes in groups]
+    possible = [(shape, nodes, best) for shape, nodes, best in found if best is not None]
+    if not possible:
+        raise Refusal(_impossible(wanted, groups))
+    return possible
+
+
+def _partitions(request: JobRequest) -> list[str]:
+    return [name for name in request.partition.split(",") if name]
+
+
+def _check_colocated(wanted: Wanted, groups: Groups) -> None:
+    def fits(shape: Shape) -> bool:
+        return all(shape.slots(kind) >= wanted.types.count(kind) for kind in set(wanted.types))
+
+    if not any(fits(shape) for shape, _ in groups):
+        most = max(shape.slots(wanted.types[0]) for shape, _ in groups)
+        raise Refusal(f"no node has {wanted.count} {_vgpus(wanted)}; the most is {most}")
+
+
+def _impossible(wanted: Wanted, groups: Groups) -> str:
+    """Why no node will ever do, and what the nearest is."""
+    hard = {
+        Affinity.REQUIRE_NVLINK: " that are all linked by NVLink",
+        Affinity.SAME_NUMA: " of one NUMA node",
+    }.get(wanted.affinity, "")
+    most, nodes = 0, list[str]()
+    for count in range(wanted.count - 1, 0, -1):
+        smaller = Wanted(
+            wanted.types[:count],
+            patterns.matrix("none", count),
+            "none",
+            wanted.affinity,
+        )
+        nodes = [node.info.name for shape, there in groups if shape.best(smaller) for node in there]
+        if nodes:
+            most = count
+            break
+    sentence = f"no node can ever give {wanted.count} {_vgpus(wanted)} on different GPUs{hard}"
+    if not most:
+        return sentence
+    return f"{sentence}; the most is {most} ({_some(nodes)})"
+
+
+def _vgpus(wanted: Wanted) -> str:
+    kinds = set(wanted.types) - {ANY}
+    return f"vGPUs of type {'/'.join(sorted(kinds))}" if kinds else "vGPUs"
+
+
+def _some(names: Iterable[str]) -> str:
+    """Host names, cut to what a line of a terminal takes."""
+    text = ",".join(collect_lines(sorted(set(names))))
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# --- features ---------------------------------------------------------------------------------
+
+
+def _needed_feature(wanted: Wanted, candidates: Candidates) -> str | None:
+    """The feature that stands for a hard demand on links, among those that nodes have."""
+    if wanted.affinity is not Affinity.REQUIRE_NVLINK or wanted.count < 2:
+        return None
+    there = frozenset[str]().union(*(shape.ours for shape, _, _ in candidates))
+    enough = [rung for rung in RUNGS if rung >= wanted.count and f"{LINKED}{rung}" in there]
+    less = [rung for rung in RUNGS if rung < wanted.count and f"{LINKED}{rung}" in there]
+    rungs = enough[:1] or less[-1:]
+    return f"{LINKED}{rungs[0]}" if rungs else None
+
+
+def _preferred_feature(
+    request: JobRequest, wanted: Wanted, candidates: Candidates, final: str
+) -> str | None:
+    """A feature whose nodes serve the request better than others do, and have room for it now."""
+    satisfied = features.parse(final)
+    if request.prefer or satisfied is None or wanted.affinity is Affinity.NONE or wanted.count < 2:
+        return None
+    groups = [group for group in candidates if satisfied(group[0].features)]
+    worst = max((_cost(best) for _, _, best in groups), default=(0.0, 0.0))
+    names = frozenset[str]().union(*(shape.ours for shape, _, _ in groups))
+    ranked = sorted(
+        (max(_cost(best) for shape, _, best in groups if name in shape.ours), name)
+        for name in names
+    )
+    cpus = max(1, -(-request.tasks // max(1, request.nodes))) * max(1, request.cpus_per_task)
+    for cost, name in ranked:
+        if cost < worst and _with_room(groups, name, wanted, cpus, request.nodes):
+            return name
+    return None
+
+
+def _cost(best: Placement) -> tuple[float, float]:
+    """What the engine minimises, rounded so that equal machines stay equal."""
+    slowest = best.bottleneck_gbps or float("inf")
+    return round(1 / slowest, 6), round(best.sum_cost, 6)
+
+
+def _with_room(
+    groups: Candidates,
+    name: str,
+    wanted: Wanted,
+    cpus: int,
+    needed: int,
+) -> bool:
+    """Whether enough nodes with the feature could start the request now."""
+    found = 0
+    for shape, nodes, _ in groups:
+        if name in shape.ours:
+            for node in nodes:
+                found += node.has_room(wanted, cpus)
+                if found >= max(1, needed):
+                    return True
+    return False
+
+
+# --- a job that is changed --------------------------------------------------------------------
+
+
+def _modified(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
+    """A change may ask for other vGPUs, and must not lose the features that the job needs."""
+    if gres.items(request.tres_per_node):
+        _submitted(request, snapshot)
+    needs = segment.get_field(request.admin_comment, NEEDS)
+    if request.features and needs and needs not in request.features:
+        return {"features": features.both(request.features, needs)}
+    return {}
