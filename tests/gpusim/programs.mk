@@ -1,5 +1,5 @@
 # Programs that put a load on the simulated GPU, for its own tests. Linked to libcuda, as an application may be.
-GPUSIM_PROGRAMS := churn hold pulse spin
+GPUSIM_PROGRAMS := churn hold paths pulse spin
 GPUSIM_BIN      := $(GPUSIM_PROGRAMS:%=$(B)/gpusim/programs/%)
 
 $(GPUSIM_BIN): $(B)/gpusim/programs/%: $(B)/tests/gpusim/programs/%.o $(B)/tests/gpusim/programs/kinds.o \
