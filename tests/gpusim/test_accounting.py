@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, Callable[[int, int], int]]] = {
     "array": ("array", lambda size, count: count * up(ROW * (size // ROW + 1), LARGE)),
     "array3d": ("array", lambda size, count: count * up(4 * ROW * (size // ROW // 4 + 1), LARGE)),
     "mipmap": ("array", lambda size, count: count * up(mip_levels(size), LARGE)),
-    "graph": ("graph", lambda size, count: count * up(size, LARGE)),
+    "graph": ("graph", lambda size, count: up(count * up(size, 512), LARGE)),
     "module": ("module", lambda size, count: count * MIB),
     "context": ("context", lambda size, count: count * CONTEXT),
 }
