@@ -5,7 +5,7 @@ PYTHONLIB    = $(PREFIX)/lib/slurm-vgpu/python
 PYTHON_PACKAGES := pysched gres
 PYTHON_DATA     := *.py *.j2 *.json *.csv *.conf
 # Commands: NAME=MODULE with a function main.
-PYTHON_COMMANDS := vgpu=pysched.cli.main vgpu-agent=pysched.agent.main
+PYTHON_COMMANDS := vgpu=pysched.cli.main vgpu-agent=pysched.agent.main vgpu-select=pysched.select.main
 
 install::
 	@for file in $$(cd $(CURDIR) && find $(PYTHON_PACKAGES) -type f \( -false $(PYTHON_DATA:%=-o -name '%') \)); do \
