@@ -26,7 +26,7 @@
 #define LONGEST_NS    (500 * NS_PER_MS)
 #define IDLE_NS       NS_PER_SEC /* while nothing is bound */
 #define KILL_PASSES   3          /* in one go, for those that fork meanwhile */
-#define WARN_AGAIN_NS (60 * NS_PER_SEC)
+#define TELL_AGAIN_NS (60 * NS_PER_SEC)
 
 /* --- ending a step
  * ----------------------------------------------------------------------------------- */
@@ -70,12 +70,14 @@ static void kill_all(const struct daemon *daemon, struct owner owner)
     }
 }
 
-/* The owner, in the person of `pid`, has done what `text` says. */
-static void act(struct daemon *daemon, struct owner owner, pid_t pid, const char *text)
+/* The owner, in the person of `pid`, has done what `text` says. It is said once, and done until it
+ * helps. */
+static void act(struct daemon *daemon, struct owner owner, pid_t pid, const char *text, bool news)
 {
     bool end = daemon->conf->backstop == VGPU_BACKSTOP_END;
-    log_step(end ? LOG_ERR : LOG_WARNING, owner.job, owner.step, "%s%s", text,
-             end ? ": ended" : " (Backstop=warn)");
+    if (news)
+        log_step(end ? LOG_ERR : LOG_WARNING, owner.job, owner.step, "%s%s", text,
+                 end ? ": ended" : " (Backstop=warn)");
     if (!end)
         return;
     if (owner.step == VGPU_NO_STEP) { /* which step it is cannot be said: then this one process */
@@ -89,17 +91,17 @@ static void act(struct daemon *daemon, struct owner owner, pid_t pid, const char
     kill_all(daemon, owner);
 }
 
-/* --- looking
- * ----------------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
-/* Warnings about one process come once a minute, not with every look. */
-static bool is_news(struct gpu *gpu, pid_t pid)
+/* What one process does is said once a minute, not with every look. */
+static bool is_news(struct daemon *daemon, pid_t pid)
 {
     uint64_t now = now_ns();
-    if (gpu->last_intruder == pid && now - gpu->last_intruder_ns < WARN_AGAIN_NS)
-        return false;
-    gpu->last_intruder = pid;
-    gpu->last_intruder_ns = now;
+    size_t n = sizeof daemon->told / sizeof *daemon->told;
+    for (size_t i = 0; i < n; i++)
+        if (daemon->told[i].pid == pid && now - daemon->told[i].when_ns < TELL_AGAIN_NS)
+            return false;
+    daemon->told[daemon->n_told++ % n] = (struct told){.pid = pid, .when_ns = now};
     return true;
 }
 
@@ -107,12 +109,10 @@ static void intruder(struct daemon *daemon, int gpu, struct owner owner,
                      const struct nvml_process *found)
 {
     char text[VGPU_ERROR_MAX];
-    if (daemon->conf->backstop == VGPU_BACKSTOP_WARN && !is_news(&daemon->gpus[gpu], found->pid))
-        return;
     snprintf(text, sizeof text,
              "process %d held %" PRIu64 " MiB of GPU %u of node %s, where its job has no vGPU",
              (int)found->pid, found->bytes >> 20, daemon->gpus[gpu].minor, daemon->conf->node);
-    act(daemon, owner, found->pid, text);
+    act(daemon, owner, found->pid, text, is_news(daemon, found->pid));
 }
 
 /* A process attached or not: the vGPU that its memory of the GPU counts for; NULL: none, it is an
@@ -134,15 +134,21 @@ static struct vgpu *vgpu_of(struct daemon *daemon, int gpu, const struct nvml_pr
     return vgpu;
 }
 
-/* End each step of the vGPU that has a process on its GPU. */
-static void end_holders(struct vgpu *vgpu, const char *text)
+/* End each step of the vGPU's job that has a process on its GPU. */
+static void end_holders(struct vgpu *vgpu, const char *text, bool news)
 {
     struct daemon *daemon = vgpu->daemon;
     const struct sample *sample = daemon->gpus[vgpu->gpu].sample;
+    struct owner last = {OWNER_NONE, 0, VGPU_NO_STEP};
     for (uint32_t i = 0; i < sample->n; i++) {
         struct owner owner = owner_find(daemon, sample->processes[i].pid);
-        if ((owner.kind == OWNER_STEP || owner.kind == OWNER_JOB) && owner.job == vgpu->record->job)
-            act(daemon, owner, sample->processes[i].pid, text);
+        bool again =
+            owner.kind == last.kind && owner.step == last.step && owner.step != VGPU_NO_STEP;
+        if (owner.job != vgpu->record->job || again ||
+            (owner.kind != OWNER_STEP && owner.kind != OWNER_JOB))
+            continue;
+        act(daemon, owner, sample->processes[i].pid, text, news);
+        last = owner;
     }
 }
 
@@ -159,17 +165,16 @@ static void check_quota(struct vgpu *vgpu, uint64_t held)
     }
     if (!vgpu->over_since)
         vgpu->over_since = now;
-    if (now - vgpu->over_since < conf->tolerance_ms * NS_PER_MS ||
-        (vgpu->warned_at && now - vgpu->warned_at < WARN_AGAIN_NS))
+    if (now - vgpu->over_since < conf->tolerance_ms * NS_PER_MS)
         return;
     snprintf(text, sizeof text,
              "its processes held %" PRIu64 " MiB of GPU %u of node %s, past the quota of %" PRIu64
-             " MiB of "
-             "its vGPU",
+             " MiB of its vGPU",
              held >> 20, vgpu->record->desc.gpu, conf->node, quota >> 20);
-    end_holders(vgpu, text);
-    vgpu->over_since = 0;
-    vgpu->warned_at = conf->backstop == VGPU_BACKSTOP_WARN ? now : 0;
+    bool news = !vgpu->told_at || now - vgpu->told_at > TELL_AGAIN_NS;
+    if (news)
+        vgpu->told_at = now;
+    end_holders(vgpu, text, news);
 }
 
 void backstop_look(struct daemon *daemon, int gpu)

@@ -4,6 +4,7 @@
 #include "log.h"
 #include "proc.h"
 #include "process.h"
+#include "waiters.h"
 
 #include "clock.h"
 
@@ -162,6 +163,8 @@ void conn_close(struct conn *conn)
     loop_remove(&daemon->loop, &conn->source);
     if (conn->process)
         process_check_image(conn->process);
+    if (conn->waiting == VGPU_UNBIND_JOB) /* who asked has lost patience */
+        unbind_job(daemon, conn->job);
     loop_free(&daemon->loop, conn);
 }
 

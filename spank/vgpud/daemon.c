@@ -164,6 +164,7 @@ static int add_sources(struct daemon *daemon, vgpu_error_t *err)
     sigaddset(&wanted, SIGTERM);
     sigaddset(&wanted, SIGINT);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a log that is gone is no reason to go too */
     daemon->signals = (struct loop_source){.fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK),
                                            .ready = signal_ready};
     daemon->listener = (struct loop_source){.fd = listener_make(daemon->dir, VGPUD_SOCKET, 0600),
@@ -209,8 +210,8 @@ int daemon_start(struct daemon *daemon, const struct vgpu_conf *conf, const char
 
 void daemon_stop(struct daemon *daemon)
 {
-    sampler_stop(daemon->sampler);
-    nvml_close(daemon->nvml);
+    if (sampler_stop(daemon->sampler) == 0)
+        nvml_close(daemon->nvml);
     state_close(daemon->state);
     loop_fini(&daemon->loop);
 }

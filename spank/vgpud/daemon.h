@@ -19,8 +19,6 @@ struct gpu {
     uint64_t context_bytes; /* smallest that any process was measured with: what a context takes at
                                least */
     bool backstop_due;      /* the next sample is for the backstop too */
-    pid_t last_intruder;    /* that was warned about, and when */
-    uint64_t last_intruder_ns;
     struct gputime_gpu *time; /* NULL: no vGPU has been on it yet */
 };
 
@@ -53,7 +51,7 @@ struct vgpu {
     uint64_t held_bytes;  /* by all living processes of the job */
     uint64_t stray_bytes; /* by those of them that did not attach */
     uint64_t over_since;  /* above quota and tolerance since; 0: not */
-    uint64_t warned_at;   /* 0: never */
+    uint64_t told_at;     /* 0: never */
     struct gputime_vgpu *time;
 };
 
@@ -93,6 +91,12 @@ struct conn {
     uint64_t vgpu_id, asked_ns, deadline_ns;
 };
 
+/* A process that the backstop has said something about. */
+struct told {
+    pid_t pid;
+    uint64_t when_ns;
+};
+
 struct daemon {
     const struct vgpu_conf *conf;
     const char *runtime_dir;
@@ -114,6 +118,9 @@ struct daemon {
     int spare_fd; /* given up for a moment to turn callers away when there are no others */
 
     struct loop_source listener, signals, samples;
+    struct told told[32]; /* the last ones */
+    size_t n_told;
+
     struct loop_timer reaper, waiters, backstop, watchdog;
 };
 

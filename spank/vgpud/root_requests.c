@@ -61,20 +61,25 @@ static void handle_unbind_job(struct conn *conn, const void *message)
         conn_wait(conn, VGPU_UNBIND_JOB, UNBIND_WAIT_NS);
 }
 
-void answer_unbind_job(struct conn *conn)
+void unbind_job(struct daemon *daemon, uint32_t job)
 {
     struct vgpu *next;
-    for (struct vgpu *vgpu = conn->daemon->vgpus; vgpu; vgpu = next) {
+    for (struct vgpu *vgpu = daemon->vgpus; vgpu; vgpu = next) {
         next = vgpu->next;
-        if (vgpu->record->job != conn->job)
+        if (vgpu->record->job != job)
             continue;
         if (vgpu->n_entries > 0)
-            log_step(LOG_WARNING, conn->job, VGPU_NO_STEP,
+            log_step(LOG_WARNING, job, VGPU_NO_STEP,
                      "ended, but %u of its processes still hold memory of GPU %u", vgpu->n_entries,
                      vgpu->record->desc.gpu);
         vgpu_destroy(vgpu);
     }
-    log_step(LOG_INFO, conn->job, VGPU_NO_STEP, "unbound");
+    log_step(LOG_INFO, job, VGPU_NO_STEP, "unbound");
+}
+
+void answer_unbind_job(struct conn *conn)
+{
+    unbind_job(conn->daemon, conn->job);
     conn_status(conn, VGPU_UNBIND_JOB, VGPU_OK, "");
 }
 

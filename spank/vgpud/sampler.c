@@ -11,6 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define STOP_SECONDS 1
+
 struct sampler {
     const struct nvml *nvml;
     unsigned indices[VGPU_MAX_GPUS];
@@ -106,18 +108,23 @@ struct sampler *sampler_start(const struct nvml *nvml, const unsigned *indices, 
     return NULL;
 }
 
-void sampler_stop(struct sampler *sampler)
+int sampler_stop(struct sampler *sampler)
 {
     if (!sampler)
-        return;
+        return 0;
     pthread_mutex_lock(&sampler->lock);
     sampler->stop = true;
     pthread_cond_signal(&sampler->wake);
     pthread_mutex_unlock(&sampler->lock);
-    pthread_join(sampler->thread, NULL);
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += STOP_SECONDS;
+    if (pthread_timedjoin_np(sampler->thread, NULL, &deadline))
+        return -1;
     close(sampler->eventfd);
     free(sampler->samples);
     free(sampler);
+    return 0;
 }
 
 int sampler_fd(const struct sampler *sampler)

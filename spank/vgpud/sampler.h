@@ -19,7 +19,10 @@ struct sample {
 /* nvml must outlive the sampler. indices: NVML's, of the n GPUs that are numbered from 0 here.
  * Returns NULL with errno. */
 struct sampler *sampler_start(const struct nvml *nvml, const unsigned *indices, uint32_t n);
-void sampler_stop(struct sampler *sampler);
+
+/* Returns -1 if the driver holds the thread up: then neither it nor NVML can be put away before the
+ * process ends. */
+int sampler_stop(struct sampler *sampler);
 
 /* Readable when there is a new sample. */
 int sampler_fd(const struct sampler *sampler);

@@ -12,6 +12,9 @@ void waiters_look(struct daemon *daemon);
 /* Is nothing of the job left, but its vGPUs? */
 bool job_is_quiet(const struct daemon *daemon, uint32_t job);
 
+/* The job is over, whatever is left of it. */
+void unbind_job(struct daemon *daemon, uint32_t job);
+
 /* The answers themselves; `fresh`: the sample is as new as was asked for. */
 void answer_list(struct conn *conn);
 void answer_measure(struct conn *conn, bool fresh);

@@ -437,6 +437,15 @@ def test_a_job_has_ended_when_the_driver_has_let_go_of_its_memory(
     assert not list(node.client.bindings())
 
 
+def test_a_job_ends_even_if_whoever_ended_it_does_not_wait(node: Node, child: MakeChild) -> None:
+    process = child()
+    process.attach(node.client.bind(7, 0, 1000, [0]).folder)
+    with node.root() as connection:
+        connection.send(message(3, vgpud_client.UnbindRequest(job=7)))
+        eventually(process.ended)
+    eventually(lambda: not list(node.client.bindings()))
+
+
 def test_a_job_whose_processes_will_not_die_ends_all_the_same(node: Node, child: MakeChild) -> None:
     process = child()
     process.attach(node.client.bind(7, 0, 1000, [0]).folder)
@@ -495,17 +504,20 @@ def test_the_list_says_what_the_driver_says_beside_the_account(
     assert binding.slice_us == 10000
 
 
-def test_policy_reaches_the_vgpus_of_a_job_and_is_checked(node: Node) -> None:
-    node.client.bind(7, 0, 1000, [0])
-    node.client.set_policy(7, slice_us=20000, max_sms=50, workload="cnn")
-    (binding,) = node.client.bindings()
-    assert (binding.slice_us, binding.vgpu.max_sms, binding.workload) == (20000, 50, "cnn")
-    with pytest.raises(VgpudError, match="max_sms is below the SMs that a vGPU"):
-        node.client.set_policy(7, max_sms=9)
-    with pytest.raises(VgpudError, match="slice_us is 0, or 5000 to 1000000"):
-        node.client.set_policy(7, slice_us=1)
-    with pytest.raises(VgpudError, match="the job has no vGPU on this node"):
-        node.client.set_policy(8)
+def test_policy_reaches_the_vgpus_of_a_job_and_is_checked(built: None) -> None:
+    with running_node(conf=conf_text(extra="Workload=cnn Slice=15ms")) as node:
+        node.client.bind(7, 0, 1000, [0])
+        node.client.set_policy(7, max_sms=50, workload="cnn")
+        (binding,) = node.client.bindings()
+        assert (binding.slice_us, binding.vgpu.max_sms, binding.workload) == (15000, 50, "cnn")
+        node.client.set_policy(7, slice_us=20000)
+        assert next(node.client.bindings()).slice_us == 20000
+        with pytest.raises(VgpudError, match="max_sms is below the SMs that a vGPU"):
+            node.client.set_policy(7, max_sms=9)
+        with pytest.raises(VgpudError, match="5ms to 1000ms is what this site allows"):
+            node.client.set_policy(7, slice_us=1)
+        with pytest.raises(VgpudError, match="the job has no vGPU on this node"):
+            node.client.set_policy(8)
 
 
 def test_a_step_that_vgpud_did_not_end_has_no_fate(node: Node) -> None:
