@@ -46,14 +46,15 @@ def cluster(shared: RunningCluster) -> Iterator[RunningCluster]:
     if marked(shared):
         shared.check("rm", "/run/restarted")
         restart(shared)
-        shared.run("scontrol", "update", "NodeName=n[1-2]", "State=RESUME")
     wait_until_idle(shared)
 
 
 def wait_until_idle(cluster: RunningCluster) -> None:
-    deadline = time.monotonic() + 30
-    while cluster.states()["n1"] != "idle":
-        assert time.monotonic() < deadline, cluster.states()
+    deadline = time.monotonic() + 60
+    while (state := cluster.states()["n1"]) != "idle":
+        assert time.monotonic() < deadline, state
+        if state == "drained":
+            cluster.check("scontrol", "update", "NodeName=n1", "State=RESUME")
         time.sleep(0.2)
 
 
@@ -409,6 +410,25 @@ def test_that_other_links_than_planned_are_found(cluster: RunningCluster) -> Non
     found = the_finding(cluster, "nvlink", plan)
     cluster.path(plan).unlink()
     assert found["what"] == "GPUs 2 and 3 have 12 links where the plan has 4"
+
+
+# --- what a new plan changes ----------------------------------------------------------------------
+
+
+def test_that_diff_names_the_jobs_that_are_in_the_way(cluster: RunningCluster) -> None:
+    plan = f"{ETC}/new.yaml"
+    text = cluster.path(f"{ETC}/plan.yaml").read_text()
+    cluster.path(plan).write_text(text.replace("a100-2g: 4", "a100-2g: 3"))
+    job = cluster.submit("sleep 60", "--nodelist=n2", user="bob")
+    cluster.wait_for_state(job, "RUNNING")
+    done = cluster.run("vgpu", "config", "diff", plan, "--json")
+    cluster.check("scancel", str(job))
+    cluster.path(plan).unlink()
+    found = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [entry["nodes"] for entry in found["nodes"]] == ["n[1-2]"]
+    assert found["nodes"][0]["need"] == "drain"
+    assert found["jobs"] == [{"id": str(job), "user": "bob", "nodes": "n2"}]
 
 
 # --- manners --------------------------------------------------------------------------------------
