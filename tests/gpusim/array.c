@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNSUPPORTED_FLAGS (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
-#define MAX_LEVELS        32
+#define DEFERRED   CUDA_ARRAY3D_DEFERRED_MAPPING /* has no memory, but can say how much it needs */
+#define MAX_LEVELS 32
 
 struct CUmipmappedArray_st {
     enum sim_magic magic;
@@ -50,7 +50,7 @@ static unsigned channel_size(CUarray_format format)
 
 static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-    NEED(!(desc->Flags & UNSUPPORTED_FLAGS), CUDA_ERROR_NOT_SUPPORTED);
+    NEED(!(desc->Flags & CUDA_ARRAY3D_SPARSE), CUDA_ERROR_NOT_SUPPORTED);
     NEED(channel_size(desc->Format), CUDA_ERROR_NOT_SUPPORTED);
     NEED(desc->NumChannels == 1 || desc->NumChannels == 2 || desc->NumChannels == 4,
          CUDA_ERROR_INVALID_VALUE);
@@ -86,6 +86,10 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
     CUarray array = calloc(1, sizeof(*array));
     NEED(array, CUDA_ERROR_OUT_OF_MEMORY);
     uint64_t bytes = lay_out(array, desc, NULL);
+    if (desc->Flags & DEFERRED) {
+        *out = array;
+        return CUDA_SUCCESS;
+    }
     sim_lock();
     CUresult rc = memory_alloc(ctx, MEMORY_ARRAY, bytes, &array->block);
     if (rc == CUDA_SUCCESS) {
@@ -131,10 +135,16 @@ void array_forget(struct block *block)
 
 CUresult sim_cuArrayDestroy(CUarray array)
 {
-    NEED(IS(array, SIM_ARRAY) && array->block, CUDA_ERROR_INVALID_HANDLE);
+    NEED(IS(array, SIM_ARRAY) && !array->mipmap && (array->block || array->desc.Flags & DEFERRED),
+         CUDA_ERROR_INVALID_HANDLE);
     TRY(capture_forbids());
     sim_lock();
-    array_forget(array->block);
+    if (array->block) {
+        array_forget(array->block);
+    } else {
+        array->magic = 0;
+        free(array);
+    }
     sim_unlock();
     return CUDA_SUCCESS;
 }
@@ -169,6 +179,7 @@ CUresult sim_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, C
                                           CUdevice device)
 {
     NEED(IS(array, SIM_ARRAY), CUDA_ERROR_INVALID_HANDLE);
+    NEED(array->desc.Flags & DEFERRED, CUDA_ERROR_INVALID_VALUE);
     return requirements(out, array->pitch * array->rows * array->slices, device);
 }
 
@@ -243,6 +254,10 @@ CUresult sim_cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DE
     TRY(context_current(&ctx));
     TRY(capture_forbids());
     TRY(mipmap_new(desc, n_levels, &mipmap, &bytes));
+    if (desc->Flags & DEFERRED) {
+        *out = mipmap;
+        return CUDA_SUCCESS;
+    }
     sim_lock();
     CUresult rc = memory_alloc(ctx, MEMORY_ARRAY, bytes, &mipmap->block);
     if (rc == CUDA_SUCCESS) {
@@ -273,7 +288,7 @@ CUresult sim_cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
     sim_lock();
     if (mipmap->block) {
         array_forget(mipmap->block);
-    } else { /* of external memory */
+    } else { /* of external memory, or deferred */
         mipmap->magic = 0;
         free(mipmap);
     }
@@ -285,5 +300,7 @@ CUresult sim_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENT
                                                    CUmipmappedArray mipmap, CUdevice device)
 {
     NEED(IS(mipmap, SIM_MIPMAP), CUDA_ERROR_INVALID_HANDLE);
-    return requirements(out, mipmap->block ? mipmap->block->size : 0, device);
+    CUDA_ARRAY3D_DESCRIPTOR desc = mipmap->levels[0].desc;
+    NEED(desc.Flags & DEFERRED, CUDA_ERROR_INVALID_VALUE);
+    return requirements(out, lay_out_levels(mipmap, &desc, NULL), device);
 }
