@@ -6,22 +6,54 @@
 
 #include <stdlib.h>
 
-#define CHUNK     (2ull << 20) /* each allocation of a graph is a mapping of its own */
-#define MAX_DEPTH 16           /* of graphs in graphs */
+#define MAX_DEPTH 16 /* of graphs in graphs */
 
 /* --- how much a graph allocates -------------------------------------------------------------- */
 
+/* Nodes come in the order in which they were made, which for captured graphs is that of the stream.
+ */
 struct demand {
-    uint64_t bytes;
+    uint64_t now, peak; /* bytes allocated and not freed yet, and the most of that */
     CUdevice device;
+    struct allocation {
+        CUdeviceptr pointer;
+        uint64_t size;
+    } * allocations;
+    size_t n;
 };
+
+static void add_allocation(struct demand *demand, const CUDA_MEM_ALLOC_NODE_PARAMS *node)
+{
+    void *room = realloc(demand->allocations, (demand->n + 1) * sizeof *demand->allocations);
+
+    demand->device = node->poolProps.location.id;
+    demand->now += charge_round(node->bytesize);
+    demand->peak = demand->peak > demand->now ? demand->peak : demand->now;
+    if (room == NULL)
+        return;
+    demand->allocations = room;
+    demand->allocations[demand->n++] =
+        (struct allocation){.pointer = node->dptr, .size = charge_round(node->bytesize)};
+}
+
+static void add_free(struct demand *demand, CUdeviceptr pointer)
+{
+    for (size_t i = 0; i < demand->n; i++) {
+        if (demand->allocations[i].pointer != pointer)
+            continue;
+        demand->now -= demand->allocations[i].size;
+        demand->allocations[i] = demand->allocations[--demand->n];
+        return;
+    }
+}
 
 static void add_graph(struct demand *demand, CUgraph graph, int depth);
 
 static void add_node(struct demand *demand, CUgraphNode node, int depth)
 {
     CUgraphNodeType type;
-    CUDA_MEM_ALLOC_NODE_PARAMS parameters;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation;
+    CUdeviceptr pointer;
     CUgraph child;
 
     if (REAL(cuGraphNodeGetType)(node, &type) != CUDA_SUCCESS)
@@ -29,11 +61,12 @@ static void add_node(struct demand *demand, CUgraphNode node, int depth)
     if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
         REAL(cuGraphChildGraphNodeGetGraph)(node, &child) == CUDA_SUCCESS)
         add_graph(demand, child, depth + 1);
-    if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-        REAL(cuGraphMemAllocNodeGetParams)(node, &parameters) != CUDA_SUCCESS)
-        return;
-    demand->bytes += (parameters.bytesize + CHUNK - 1) / CHUNK * CHUNK;
-    demand->device = parameters.poolProps.location.id;
+    if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+        REAL(cuGraphMemAllocNodeGetParams)(node, &allocation) == CUDA_SUCCESS)
+        add_allocation(demand, &allocation);
+    if (type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+        REAL(cuGraphMemFreeNodeGetParams)(node, &pointer) == CUDA_SUCCESS)
+        add_free(demand, pointer);
 }
 
 static void add_graph(struct demand *demand, CUgraph graph, int depth)
@@ -49,28 +82,38 @@ static void add_graph(struct demand *demand, CUgraph graph, int depth)
     free(nodes);
 }
 
+static struct demand demand_of(CUgraph graph)
+{
+    struct demand demand = {0};
+
+    add_graph(&demand, graph, 0);
+    free(demand.allocations);
+    return demand;
+}
+
 /* --- instantiation --------------------------------------------------------------------------- */
 
 struct instance {
     struct growth growth;
-    uint64_t bytes;
+    uint64_t peak, kept; /* kept: what it does not free itself */
 };
 
+/* Most drivers take the memory at the first launch, so nothing is refused here. */
 static CUresult begin(struct instance *instance, CUgraph graph)
 {
-    struct demand demand = {0};
     CUresult rc = process_enter();
 
     *instance = (struct instance){0};
     if (rc != CUDA_SUCCESS || process.n_vgpus == 0)
         return rc;
-    add_graph(&demand, graph, 0);
-    if (demand.bytes == 0)
+    struct demand demand = demand_of(graph);
+    if (demand.peak == 0)
         return CUDA_SUCCESS;
-    instance->bytes = demand.bytes;
+    instance->peak = demand.peak;
+    instance->kept = demand.now;
     instance->growth.vgpu = process_vgpu_of_device(demand.device);
     instance->growth.device = demand.device;
-    return growth_begin(&instance->growth, demand.bytes);
+    return growth_begin(&instance->growth, 0, demand.peak);
 }
 
 static CUresult end(struct instance *instance, CUresult rc, CUgraphExec *exec)
@@ -90,8 +133,9 @@ static CUresult end(struct instance *instance, CUresult rc, CUgraphExec *exec)
     const struct table_entry entry = {
         .tag = TABLE_GRAPH,
         .key = (uint64_t)(uintptr_t)*exec,
-        .size = instance->bytes,
-        .owner = (uint64_t)instance->growth.device,
+        .size = instance->peak,
+        .owner = instance->kept,
+        .count = (uint32_t)instance->growth.device << 1,
         .vgpu = (uint8_t)(vgpu - process.vgpus),
     };
     table_put(&process.table, &entry);
@@ -129,33 +173,35 @@ INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
 
 /* --- what may make the pool grow later ------------------------------------------------------- */
 
-/* The growth that running this graph may need; none for most graphs. */
-static struct instance instance_of(CUgraphExec exec)
+/* Upload or launch of a graph that allocates. What it did not free itself the last time it frees
+ * now (or the driver refuses to launch it), before it takes it again. */
+static CUresult run_allocating(struct table_entry *entry, CUgraphExec exec, CUstream stream,
+                               CUresult (*call)(CUgraphExec, CUstream))
 {
-    struct table_entry entry;
+    struct growth growth = {.vgpu = &process.vgpus[entry->vgpu],
+                            .device = (CUdevice)(entry->count >> 1)};
+    bool ran = entry->count & 1;
+    uint64_t peak = entry->size, kept = ran ? entry->owner : 0;
 
-    if (!process.graphs_allocate ||
-        !table_find(&process.table, TABLE_GRAPH, (uint64_t)(uintptr_t)exec, &entry))
-        return (struct instance){0};
-    return (struct instance){
-        .growth = {.vgpu = &process.vgpus[entry.vgpu], .device = (CUdevice)entry.owner},
-        .bytes = entry.size,
-    };
-}
-
-/* Upload or launch. */
-static CUresult run(CUgraphExec exec, CUstream stream, CUresult (*call)(CUgraphExec, CUstream))
-{
-    struct instance instance = instance_of(exec);
-    if (instance.growth.vgpu == NULL)
-        return call(exec, stream);
-
-    CUresult rc = growth_begin(&instance.growth, instance.bytes);
+    CUresult rc = growth_begin(&growth, peak - kept, peak);
     if (rc != CUDA_SUCCESS)
         return rc;
     rc = call(exec, stream);
-    growth_end(&instance.growth); /* it runs: what it took counts, even beyond */
+    growth_end(&growth); /* it runs: what it took counts, even beyond */
+    if (rc == CUDA_SUCCESS && !ran) {
+        entry->count |= 1;
+        table_put(&process.table, entry);
+    }
     return rc;
+}
+
+static CUresult run(CUgraphExec exec, CUstream stream, CUresult (*call)(CUgraphExec, CUstream))
+{
+    struct table_entry entry;
+    bool allocates = process.graphs_allocate &&
+                     table_find(&process.table, TABLE_GRAPH, (uint64_t)(uintptr_t)exec, &entry);
+
+    return allocates ? run_allocating(&entry, exec, stream, call) : call(exec, stream);
 }
 
 #define UPLOAD(symbol)                                                                             \

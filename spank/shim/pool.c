@@ -158,22 +158,24 @@ static uint64_t chunks(uint64_t size)
     return size > UINT64_MAX - CHUNK ? UINT64_MAX : (size + CHUNK - 1) / CHUNK * CHUNK;
 }
 
-/* Room for growth by `size`? Or so much free in the pool already that it need not grow? Under
- * pool_lock. */
-static bool reserve(struct growth *growth, uint64_t size)
+/* Room for `size` bytes beyond what is free in the pool? More than that is charged if it is there:
+ * a pool whose free memory is in pieces may grow by more. Under pool_lock. */
+static bool reserve(struct growth *growth, uint64_t size, uint64_t most)
 {
     struct vgpu *vgpu = growth->vgpu;
-    uint64_t least = chunks(size), most = least > vgpu->pool_chunk ? least : vgpu->pool_chunk;
-
     struct table_entry entry = record_of(vgpu, growth->pool, growth->device);
-    uint64_t reserved = reserved_by(growth->pool, growth->device),
-             used = used_of(growth->pool, growth->device);
+    uint64_t reserved = reserved_by(growth->pool, growth->device);
+    uint64_t used = used_of(growth->pool, growth->device);
+    uint64_t free = used < reserved ? reserved - used : 0;
+    uint64_t least = size > free ? chunks(size - free) : 0;
+
     settle(vgpu, &entry, 0, reserved);
-    growth->held = charge_take(&vgpu->charge, VGPU_KIND_POOL, least, most, false);
-    return growth->held > 0 || (used < reserved && reserved - used >= size);
+    most = most > least ? most : least;
+    growth->held = charge_take(&vgpu->charge, VGPU_KIND_POOL, least ? least : most, most, false);
+    return growth->held > 0 || least == 0;
 }
 
-CUresult growth_begin(struct growth *growth, uint64_t size)
+CUresult growth_begin(struct growth *growth, uint64_t size, uint64_t most)
 {
     struct vgpu *vgpu = growth->vgpu;
     uint64_t since = 0;
@@ -188,7 +190,7 @@ CUresult growth_begin(struct growth *growth, uint64_t size)
         measure_enter(vgpu);
         pthread_mutex_lock(&vgpu->pool_lock);
         vgpu->pools = true;
-        if (reserve(growth, size))
+        if (reserve(growth, size, chunks(most > vgpu->pool_chunk ? most : vgpu->pool_chunk)))
             return CUDA_SUCCESS;
         pthread_mutex_unlock(&vgpu->pool_lock);
         measure_leave(vgpu);

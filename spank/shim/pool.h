@@ -22,17 +22,17 @@ void pool_refresh(struct vgpu *vgpu);
 /* Let the vGPU's pools give back what they only keep, then refresh: before anybody is refused. */
 void pool_reclaim(struct vgpu *vgpu);
 
-/* For a call that may make a pool grow by at most `most` bytes: charge them; 0 with *fits false: no
- * room. */
+/* A call that may make a pool grow. */
 struct growth {
     struct vgpu *vgpu; /* NULL: nothing of ours */
     CUmemoryPool pool; /* NULL: the graph pool */
     CUdevice device;
-    uint64_t held;
+    uint64_t held; /* charged beforehand */
 };
 
-/* CUDA_SUCCESS: make the call, then growth_end in any case. */
-CUresult growth_begin(struct growth *growth, uint64_t size);
+/* Charge beforehand what the pool may grow by: at most `most`, and at the least what `size` bytes
+ * need beyond what is free in it. CUDA_SUCCESS: make the call, then growth_end in any case. */
+CUresult growth_begin(struct growth *growth, uint64_t size, uint64_t most);
 
 /* False: it grew by more than there is room for; the caller undoes it and refreshes. */
 bool growth_end(struct growth *growth);

@@ -110,7 +110,7 @@ static CUresult end(struct growth *growth, CUresult rc, CUdeviceptr *pointer, CU
         if (process.n_vgpus == 0 || capturing(stream))                                             \
             return REAL(symbol) arguments;                                                         \
         struct growth growth = where;                                                              \
-        rc = growth_begin(&growth, size);                                                          \
+        rc = growth_begin(&growth, size, size);                                                    \
         if (rc != CUDA_SUCCESS)                                                                    \
             return rc;                                                                             \
         return end(&growth, REAL(symbol) arguments, dptr, stream);                                 \

@@ -22,7 +22,7 @@ enum table_tag {
     TABLE_ARRAY,      /* array or mipmapped array; owner: context */
     TABLE_POOL,       /* a pool; size: what is charged for it */
     TABLE_DEFERRED,   /* an event behind the asynchronous free of a block */
-    TABLE_GRAPH,      /* executable graph that allocates memory; size: how much at most */
+    TABLE_GRAPH,      /* graph that allocates; size: peak; owner: kept; count: device, did it run */
     TABLE_ALLOCATION, /* VMM memory, by a number of ours; count: handles and mappings */
     TABLE_HANDLE,     /* VMM handle; owner: allocation; count: references through this handle */
     TABLE_MAPPING,    /* device address where an allocation is mapped; size: of the mapping */

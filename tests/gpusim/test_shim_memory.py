@@ -98,31 +98,44 @@ def test_the_last_byte_is_given_and_a_granule_more_refused_and_the_program_goes_
     assert step.run(code) == [2, 2, [0, QUOTA], QUOTA, 0]
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Step]:
+    """Contexts take 1 MiB, and the two vGPUs little more than a few objects of each size."""
+    path = tmp_path_factory.mktemp("machines") / "small.machine"
+    path.write_text('machine=small context=1MiB\ngpu=0-1 name="Small" memory=2GiB sms=16\n')
+    with Step(("9MiB", "203MiB"), machine=str(path)) as step:
+        yield step
+
+
 @pytest.mark.parametrize("size", [4 * KIB, 2 * MIB, 64 * MIB])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_admitted_up_to_the_quota_and_given_back_to_the_byte(
-    step: Step, kind: str, size: int
+    small: Step, kind: str, size: int
 ) -> None:
+    gpu, quota = (0, 9 * MIB) if size == 4 * KIB else (1, 203 * MIB)
     code = f"""
+    visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")[{gpu}]
     def run(count):
         program = subprocess.Popen([PROGRAMS + "/hold", {kind!r}, "{size}", str(count)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {{"CUDA_VISIBLE_DEVICES": visible}})
         said = []
         for _ in range(2):
             taken, used = map(int, program.stdout.readline().split())
-            said.append([taken, used, held()])
+            said.append([taken, used, held({gpu})])
             print(file=program.stdin, flush=True)
         assert program.wait() == 0
         return said
     one = run(1)
-    answer = [one[0][2] - one[1][2], run(300000)]
+    answer = [one[0][2] - one[1][2], run(100000), stat()["gpus"][{gpu}]["peak"]]
     """
-    each, (full, after) = step.run(code)
+    each, (full, after), peak = small.run(code)
     taken, used, held = full
     assert taken > 0 and each > 0
-    assert held <= QUOTA < held + each
+    assert held <= quota < held + each
     assert used == held  # what the program is told is what the card holds
-    assert after[1:] == [CONTEXT, CONTEXT]
+    assert after[1:] == [MIB, MIB]  # its context
+    assert peak <= quota  # not for an instant
 
 
 def test_pitched_memory_is_charged_with_its_pitch(step: Step) -> None:
