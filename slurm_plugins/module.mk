@@ -14,6 +14,7 @@ ALL += $(B)/gres_vgpu.so
 
 install::
 	install -D -m 0755 $(B)/gres_vgpu.so $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
+	install -D -m 0644 slurm_plugins/job_submit_vgpu.lua $(DESTDIR)$(DATADIR)/job_submit_vgpu.lua
 
 uninstall::
 	rm -f $(DESTDIR)$(PKGLIBDIR)/gres_vgpu.so
