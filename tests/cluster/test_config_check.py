@@ -66,10 +66,9 @@ def restart(cluster: RunningCluster, *, mark: bool = False) -> None:
     """Let slurmctld and the slurmd of n1 read their files again."""
     if mark:
         cluster.path("/run/restarted").touch()
-    for host, daemon in (("controller", "slurmctld"), ("n1", "slurmd")):
-        done = cluster.run("minicluster", "ctl", host, "restart", daemon)
-        if done.returncode != 0:
-            cluster.run("minicluster", "ctl", host, "start", daemon)
+    cluster.run("minicluster", "ctl", "n1", "stop", "slurmd")
+    cluster.run("minicluster", "ctl", "controller", "restart", "slurmctld")
+    cluster.run("minicluster", "ctl", "n1", "start", "slurmd")
 
 
 def check(cluster: RunningCluster, *options: str, node: str = "n1") -> list[dict[str, Any]]:
