@@ -52,9 +52,8 @@ class Agent:
 
     # --- what is known ------------------------------------------------------------------------
 
-    async def renew(self) -> None:
-        """Look at the hardware and vgpu.conf again, and tell Slurm what is new."""
-        topology = await asyncio.to_thread(self.look)
+    async def report(self, topology: Topology | None) -> None:
+        """Tell Slurm of a topology that it does not have yet."""
         if topology is not None and self.options.slurm:
             try:
                 text = report.write(topology)
@@ -63,6 +62,7 @@ class Agent:
                 _log.warning("the topology is not reported: %s", error)
 
     def look(self) -> Topology | None:
+        """Renew what advice is given from. None, with a word in the log, where that fails."""
         try:
             topology, node = nvml.read(), self.read_conf()
         except (nvml.NvmlError, VgpuConfError) as error:
@@ -77,21 +77,25 @@ class Agent:
         return vgpuconf.read(self.options.conf).node(self.options.node)
 
     async def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until told to stop, and look again now and then."""
+        topology = await asyncio.to_thread(self.look)
         server = await serve(self.runtime_dir / SOCKET, self.answer)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with server:
-            await self.renew()
             systemd.ready()
-            while not stop.is_set():
+            await self.report(topology)
+            while not await self.told_to_stop(stop):
                 systemd.alive()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), self.options.interval)
-                if not stop.is_set():
-                    await self.renew()
+                await self.report(await asyncio.to_thread(self.look))
         (self.runtime_dir / SOCKET).unlink(missing_ok=True)
+
+    async def told_to_stop(self, stop: asyncio.Event) -> bool:
+        """Wait for that, but no longer than until the next look."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), self.options.interval)
+        return stop.is_set()
 
 
 def main() -> int:

@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
         help="device file that every node has, beside the GPUs'",
     )  # fmt: skip
     run.add_argument(
+        "--services",
+        action="store_true",
+        help="vgpu-agent on each node, vgpu-select and the bridge beside slurmctld",
+    )
+    run.add_argument(
         "--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8"
     )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
@@ -113,6 +118,7 @@ def _cluster(options: argparse.Namespace) -> Cluster:
         vgpus=options.plan != "none",
         release=options.slurm,
         cgroup=options.cgroup,
+        services=options.services,
         settings=_settings(options.set),
         devices=options.device,
     )

@@ -23,6 +23,7 @@ class Cluster:
     release: str = "22.05"
     cgroup: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    services: bool = False  # vgpu-agent on the nodes, vgpu-select and the bridge at slurmctld
     devices: Sequence[Path] = ()  # of every node, beside its GPUs
 
     def start(self) -> None:
@@ -31,6 +32,7 @@ class Cluster:
         config.write_munge_key()
         find(CONTROLLER, "munged").start(wait=False)
         settings = {**(config.write_cgroup_conf() if self.cgroup else {}), **self.settings}
+        settings |= config.write_bridge() if self.services else {}
         config.write_slurm_conf(settings, self._configure())
         find(CONTROLLER, "munged").wait_ready()
         find(CONTROLLER, "slurmctld").start()
@@ -41,6 +43,10 @@ class Cluster:
             VGPU.mkdir(mode=0o755)
             self._start("vgpud", list(ports))
         self._start("slurmd", list(ports))
+        if self.services:
+            find(CONTROLLER, "select").start(wait=False)
+            self._start("agent", list(ports))
+            find(CONTROLLER, "select").wait_ready()
 
     def _configure(self) -> list[str]:
         if not self.vgpus:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hostlist
 
-from tests.cluster.mini.paths import ETC_SLURM, RUN, SLURM_CONF
+from tests.cluster.mini.paths import ETC_SLURM, RUN, SELECT_SOCKET, SLURM_CONF
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.runner import HOSTNAME
 
@@ -43,6 +43,18 @@ _SLURM: Mapping[str, str] = {
     "KillWait": "2",
     "ReturnToService": "2",
 }
+# What a site without a script of its own has.
+_JOB_SUBMIT = """\
+local vgpu = dofile("/usr/share/slurm-vgpu/job_submit_vgpu.lua")
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    return vgpu.submit(job_desc, part_list, submit_uid)
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+    return vgpu.modify(job_desc, job_rec, part_list, modify_uid)
+end
+"""
 _PLAIN_NODE = "Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=64000"
 
 
@@ -76,6 +88,14 @@ def write_cgroup_conf() -> dict[str, str]:
         "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\nConstrainDevices=yes\n"
     )
     return {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup"}
+
+
+def write_bridge() -> dict[str, str]:
+    """A job_submit.lua that takes in the bridge. Returns what slurm.conf has to say."""
+    (ETC_SLURM / "job_submit.lua").write_text(_JOB_SUBMIT)
+    SELECT_SOCKET.parent.mkdir(exist_ok=True)
+    shutil.chown(SELECT_SOCKET.parent, "slurm")
+    return {"JobSubmitPlugins": "lua"}
 
 
 def plain_nodes(names: Sequence[str]) -> list[str]:

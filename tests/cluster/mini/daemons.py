@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.cluster.mini import nodes
-from tests.cluster.mini.paths import CONTROLLER, RUN, SLURM_CONF, runtime_dir
+from tests.cluster.mini.paths import CONTROLLER, RUN, SELECT_SOCKET, SLURM_CONF, runtime_dir
 from tests.sandbox import vgpus
 from tests.sandbox.daemon import ENV, Daemon, connects
 from tests.sandbox.errors import SandboxError
@@ -47,8 +47,39 @@ def _vgpud(node: str) -> Daemon:
     return vgpus.vgpud(node, RUN / node, runtime_dir(node), enter=lambda: nodes.enter(node))
 
 
-_OF_CONTROLLER: Mapping[str, Callable[[str], Daemon]] = {"munged": _munged, "slurmctld": _slurmctld}
-_OF_NODE: Mapping[str, Callable[[str], Daemon]] = {"vgpud": _vgpud, "slurmd": _slurmd}
+def _agent(node: str) -> Daemon:
+    folder = runtime_dir(node)
+    return Daemon(
+        "agent",
+        RUN / node,
+        ("vgpu-agent", f"--node={node}", f"--runtime-dir={folder}", "--interval=1"),
+        ready=lambda: connects(folder / "agent.sock", socket.SOCK_STREAM),
+        env=_ENV,
+        enter=lambda: nodes.enter(node),
+    )
+
+
+def _select(host: str) -> Daemon:
+    return Daemon(
+        "select",
+        RUN / host,
+        ("vgpu-select", f"--socket={SELECT_SOCKET}", "--interval=0.5"),
+        ready=lambda: connects(SELECT_SOCKET, socket.SOCK_STREAM),
+        env=_ENV,
+        user="slurm",
+    )
+
+
+_OF_CONTROLLER: Mapping[str, Callable[[str], Daemon]] = {
+    "munged": _munged,
+    "slurmctld": _slurmctld,
+    "select": _select,
+}
+_OF_NODE: Mapping[str, Callable[[str], Daemon]] = {
+    "vgpud": _vgpud,
+    "slurmd": _slurmd,
+    "agent": _agent,
+}
 
 
 def find(host: str, name: str) -> Daemon:

@@ -11,6 +11,7 @@ VGPU_CONF = ETC_SLURM / "vgpu.conf"
 RUN = Path("/run/minicluster")  # RUN/HOST: process ids, logs and, of a node, its mount namespace
 GPUSIM_NODES = Path("/run/gpusim-nodes")
 VGPU = Path("/run/vgpu")
+SELECT_SOCKET = Path("/run/vgpu-select/select.sock")
 
 
 def runtime_dir(node: str) -> Path:
