@@ -61,6 +61,16 @@ def device_location(device=0):
     return location
 """
 
+# A second process that knows the same names.
+OTHER = """
+def other(program, *arguments, fds=()):
+    "Run Python in another process; it may talk over its standard input and output."
+    prelude = Path("/proc/self/cmdline").read_text().split("\\0")[2].split("# end " + "of prelude")[0]
+    return subprocess.Popen([sys.executable, "-c", prelude + program, *map(str, arguments)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=fds)
+# end of prelude
+"""
+
 
 def driver(code: str, **options: Any) -> Any:
     """The value that the code leaves in `answer`."""
