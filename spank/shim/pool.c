@@ -38,7 +38,7 @@ static struct table_entry record_of(struct vgpu *vgpu, CUmemoryPool pool, CUdevi
 {
     struct table_entry entry;
 
-    if (table_find(&process.table, TABLE_POOL, key_of(pool, device), &entry))
+    if (table_find(&process.pools, TABLE_POOL, key_of(pool, device), &entry))
         return entry;
     return (struct table_entry){
         .tag = TABLE_POOL,
@@ -65,7 +65,7 @@ static bool settle(struct vgpu *vgpu, struct table_entry *entry, uint64_t held, 
         charge_give(&vgpu->charge, VGPU_KIND_POOL, charged - reserved);
     }
     entry->size = reserved;
-    table_put(&process.table, entry);
+    table_put(&process.pools, entry);
     return fits;
 }
 
@@ -84,7 +84,7 @@ static void refresh_one(const struct table_entry *seen, void *arg)
     struct vgpu *vgpu = arg;
     struct table_entry entry;
 
-    if (belongs(seen, vgpu) && table_find(&process.table, TABLE_POOL, seen->key, &entry))
+    if (belongs(seen, vgpu) && table_find(&process.pools, TABLE_POOL, seen->key, &entry))
         settle(vgpu, &entry, 0, reserved_by(pool_of(&entry), (CUdevice)entry.owner));
 }
 
@@ -105,23 +105,23 @@ static void collect_one(const struct table_entry *seen, void *arg)
     struct table_entry entry;
 
     if (!belongs(seen, arg) || REAL(cuEventQuery)(event) == CUDA_ERROR_NOT_READY ||
-        !claim_free(TABLE_DEFERRED, seen->key, &entry))
+        !table_remove(&process.pools, TABLE_DEFERRED, seen->key, &entry))
         return;
     REAL(cuEventDestroy_v2)(event);
+    measure_enter(arg);
     claim_freed(&entry, CUDA_SUCCESS);
 }
 
 static void look_again(struct vgpu *vgpu, bool trim)
 {
-    vgpu->pools_stale =
-        false; /* before the look, so that what comes back during it is looked at again */
-    table_walk(&process.table, TABLE_DEFERRED, collect_one, vgpu);
-    if (table_count(&process.table, TABLE_DEFERRED) > 0)
+    vgpu->pools_stale = false; /* first, so that what comes back from now on is looked at again */
+    table_walk(&process.pools, TABLE_DEFERRED, collect_one, vgpu);
+    if (table_count(&process.pools, TABLE_DEFERRED) > 0)
         vgpu->pools_stale = true;
     pthread_mutex_lock(&vgpu->pool_lock);
     if (trim)
-        table_walk(&process.table, TABLE_POOL, trim_one, vgpu);
-    table_walk(&process.table, TABLE_POOL, refresh_one, vgpu);
+        table_walk(&process.pools, TABLE_POOL, trim_one, vgpu);
+    table_walk(&process.pools, TABLE_POOL, refresh_one, vgpu);
     pthread_mutex_unlock(&vgpu->pool_lock);
 }
 
@@ -175,6 +175,21 @@ static bool reserve(struct growth *growth, uint64_t size, uint64_t most)
     return growth->held > 0 || least == 0;
 }
 
+/* True: charged, and the pool is ours until growth_end. */
+static bool try_growth(struct growth *growth, uint64_t size, uint64_t most)
+{
+    struct vgpu *vgpu = growth->vgpu;
+
+    measure_enter(vgpu);
+    pthread_mutex_lock(&vgpu->pool_lock);
+    vgpu->pools = true;
+    if (reserve(growth, size, chunks(most > vgpu->pool_chunk ? most : vgpu->pool_chunk)))
+        return true;
+    pthread_mutex_unlock(&vgpu->pool_lock);
+    measure_leave(vgpu);
+    return false;
+}
+
 CUresult growth_begin(struct growth *growth, uint64_t size, uint64_t most)
 {
     struct vgpu *vgpu = growth->vgpu;
@@ -184,19 +199,16 @@ CUresult growth_begin(struct growth *growth, uint64_t size, uint64_t most)
     if (vgpu == NULL)
         return CUDA_SUCCESS;
     measure_if_due(vgpu);
+    if (try_growth(growth, size, most))
+        return CUDA_SUCCESS;
+    pool_refresh(vgpu);
     do {
-        if (since != 0 || vgpu->pools_stale)
-            pool_reclaim(vgpu);
-        measure_enter(vgpu);
-        pthread_mutex_lock(&vgpu->pool_lock);
-        vgpu->pools = true;
-        if (reserve(growth, size, chunks(most > vgpu->pool_chunk ? most : vgpu->pool_chunk)))
+        if (try_growth(growth, size, most))
             return CUDA_SUCCESS;
-        pthread_mutex_unlock(&vgpu->pool_lock);
-        measure_leave(vgpu);
-        if (since == 0)
-            pool_reclaim(vgpu);
+        pool_reclaim(vgpu);
     } while (charge_await(&vgpu->charge, chunks(size), &since));
+    if (try_growth(growth, size, most))
+        return CUDA_SUCCESS;
     atomic_fetch_add_explicit(&vgpu->charge.process->refusals, 1, memory_order_relaxed);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -37,7 +37,7 @@ static struct growth growth_of_pool(CUmemoryPool pool)
 
     if (process.n_vgpus == 0)
         return (struct growth){0};
-    if (table_find(&process.table, TABLE_POOL, (uint64_t)(uintptr_t)pool, &entry))
+    if (table_find(&process.pools, TABLE_POOL, (uint64_t)(uintptr_t)pool, &entry))
         return (struct growth){
             .vgpu = entry.vgpu == ON_HOST ? NULL : &process.vgpus[entry.vgpu],
             .pool = pool,
@@ -80,7 +80,7 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPr
         .kind = VGPU_KIND_POOL,
         .vgpu = vgpu ? (uint8_t)(vgpu - process.vgpus) : ON_HOST,
     };
-    table_put(&process.table, &entry);
+    table_put(&process.pools, &entry);
     return rc;
 }
 
@@ -145,7 +145,7 @@ static void defer(struct table_entry *block, CUstream stream)
     struct vgpu *vgpu = &process.vgpus[block->vgpu];
     block->tag = TABLE_DEFERRED;
     block->key = (uint64_t)(uintptr_t)event;
-    table_put(&process.table, block);
+    table_put(&process.pools, block);
     measure_leave(vgpu);
     vgpu->pools = true;
     vgpu->pools_stale = true;
@@ -219,10 +219,10 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    bool known = table_remove(&process.table, TABLE_POOL, (uint64_t)(uintptr_t)pool, &entry);
+    bool known = table_remove(&process.pools, TABLE_POOL, (uint64_t)(uintptr_t)pool, &entry);
     rc = REAL(cuMemPoolDestroy)(pool);
     if (known && rc != CUDA_SUCCESS)
-        table_put(&process.table, &entry);
+        table_put(&process.pools, &entry);
     if (known && rc == CUDA_SUCCESS && entry.vgpu != ON_HOST) {
         charge_give(&process.vgpus[entry.vgpu].charge, VGPU_KIND_POOL, entry.size);
         measure_later(&process.vgpus[entry.vgpu]);

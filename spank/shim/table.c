@@ -131,18 +131,26 @@ bool table_find(struct table *table, enum table_tag tag, uint64_t key, struct ta
     return look(table, tag, key, entry, false);
 }
 
-/* A copy of the shard's entries with this tag. *n is their number; release with munmap of `*bytes`.
- */
-static struct table_entry *copy_shard(struct table_shard *shard, enum table_tag tag, size_t *n,
-                                      size_t *bytes)
+static size_t count_in(const struct table_shard *shard, enum table_tag tag)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < shard->room; i++)
+        n += shard->entries[i].tag == tag;
+    return n;
+}
+
+/* A copy of the shard's entries with this tag; *n is their number. Release with munmap. */
+static struct table_entry *copy_shard(struct table_shard *shard, enum table_tag tag, size_t *n)
 {
     struct table_entry *copy = NULL;
 
     *n = 0;
+    if (shard->live == 0) /* whoever adds one just now is as well served by the next walk */
+        return NULL;
     pthread_mutex_lock(&shard->lock);
-    *bytes = shard->live * sizeof *copy;
-    if (shard->live > 0)
-        copy = make_room(shard->live);
+    size_t room = count_in(shard, tag);
+    if (room > 0)
+        copy = make_room(room);
     for (size_t i = 0; copy && i < shard->room; i++)
         if (shard->entries[i].tag == tag)
             copy[(*n)++] = shard->entries[i];
@@ -154,12 +162,12 @@ void table_walk(struct table *table, enum table_tag tag,
                 void (*each)(const struct table_entry *, void *), void *arg)
 {
     for (size_t s = 0; s < TABLE_SHARDS; s++) {
-        size_t n, bytes;
-        struct table_entry *copy = copy_shard(&table->shards[s], tag, &n, &bytes);
+        size_t n;
+        struct table_entry *copy = copy_shard(&table->shards[s], tag, &n);
         for (size_t i = 0; i < n; i++)
             each(&copy[i], arg);
         if (copy)
-            munmap(copy, bytes);
+            munmap(copy, n * sizeof *copy);
     }
 }
 

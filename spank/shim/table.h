@@ -44,7 +44,7 @@ struct table {
         pthread_mutex_t lock;
         struct table_entry *entries;
         size_t room, used; /* used: entries and the graves of removed ones */
-        size_t live;
+        _Atomic size_t live;
     } shards[TABLE_SHARDS];
 };
 
