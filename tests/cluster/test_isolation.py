@@ -1,11 +1,9 @@
 """A user's own environment and rights change nothing about what a step may use."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.cluster.running import PYTHON, RunningCluster, lines
-from tests.cluster.test_steps import NO_DEVICE, QUOTA, devices, seen
+from tests.cluster.test_steps import NO_DEVICE, OPEN_ALL, QUOTA, devices, seen
 
 FORGED = {
     "SLURM_JOB_VGPUS": "7",
@@ -18,7 +16,6 @@ FORGED = {
     "VGPU_DISABLE": "1",
     "CUDA_VISIBLE_DEVICES": "3,2,1,0",
 }
-OPEN_ALL = "for i in 0 1 2 3; do (: <>/dev/nvidia$i) 2>/dev/null && echo opened $i; done; true"
 
 
 def test_a_job_without_a_vgpu_has_no_gpu(cluster: RunningCluster) -> None:
@@ -63,7 +60,7 @@ def test_forged_variables_change_neither_gpus_nor_quota(cluster: RunningCluster)
     ids=lambda escape: escape.split()[0],
 )
 def test_no_way_of_starting_a_program_sheds_the_shim(cluster: RunningCluster, escape: str) -> None:
-    probe = f"$(command -v cuprobe)"
+    probe = "$(command -v cuprobe)"
     command = escape.format(probe=probe) + " devices alloc=5G"
     done = cluster.srun("--gres=vgpu:1", "sh", "-c", command)
     found, refused = lines(done.stdout)
@@ -74,17 +71,25 @@ def test_no_way_of_starting_a_program_sheds_the_shim(cluster: RunningCluster, es
 def test_a_program_cannot_reach_a_gpu_that_is_not_its_own_by_visible_devices(
     cluster: RunningCluster,
 ) -> None:
-    command = "for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i cuprobe devices; done; env -u CUDA_VISIBLE_DEVICES cuprobe devices"
+    each = "for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i cuprobe devices; done"
+    command = f"{each}; env -u CUDA_VISIBLE_DEVICES cuprobe devices"
     done = cluster.srun("-w", "n1", "--gres=vgpu:1", "sh", "-c", f"cuprobe devices; {command}")
     own, *others = seen(done.stdout)
     assert set(others) <= {own, ""}
     assert others[-1] == own
 
 
-def test_the_users_own_preload_works_beside_ours(cluster: RunningCluster, tmp_path: Path) -> None:
-    source = 'int puts(const char *); __attribute__((constructor)) static void hello(void) { puts("mine"); }'
-    build = "gcc -shared -fPIC -x c -o ~/mine.so - && LD_PRELOAD=~/mine.so srun --gres=vgpu:1 cuprobe devices"
-    done = cluster.run("sh", "-c", build, user="alice", stdin=source)
+MINE = """
+    int puts(const char *);
+    __attribute__((constructor)) static void hello(void) { puts("mine"); }
+"""
+
+
+def test_the_users_own_preload_works_beside_ours(cluster: RunningCluster) -> None:
+    compiler = ("gcc", "-shared", "-fPIC", "-o", "mine.so", "-x", "c", "-")
+    cluster.check(*compiler, user="alice", stdin=MINE)
+    env = {"LD_PRELOAD": "/home/alice/mine.so"}
+    done = cluster.srun("--gres=vgpu:1", "cuprobe", "devices", env=env)
     assert "mine" in done.stdout, done.stderr
     assert [device["total"] for device in devices(done.stdout)] == [QUOTA]
 
@@ -99,11 +104,9 @@ def test_nothing_of_a_step_is_left_in_the_nodes_mounts(cluster: RunningCluster) 
 
 
 def test_the_user_cannot_take_the_covers_off(cluster: RunningCluster) -> None:
-    tries = f"""
-        umount /dev/nvidia0; umount /etc/ld.so.preload; umount /run/vgpu-step; umount -l /dev/nvidia1
-        unshare -Urm sh -c 'umount /dev/nvidia0; umount /etc/ld.so.preload; mknod /tmp/n c 1 3; {OPEN_ALL}'
-        {OPEN_ALL}
-    """
+    covers = "/dev/nvidia0 /etc/ld.so.preload /run/vgpu-step"
+    inner = f"for i in {covers}; do umount $i; umount -l $i; done; mknod /tmp/n c 1 3; {OPEN_ALL}"
+    tries = f"{inner}; unshare -Urm sh -c '{inner}'"
     done = cluster.srun("-w", "n1", "sh", "-c", tries)
     assert "opened" not in done.stdout, done.stdout + done.stderr
 

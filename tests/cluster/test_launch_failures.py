@@ -22,7 +22,9 @@ def check_sentence(text: str, *parts: str) -> None:
 
 def check_fails(cluster: RunningCluster, *parts: str) -> None:
     """A step and a batch script that want vGPUs of n2 both fail, and say why."""
-    step = cluster.popen("srun", "-Q", "-w", "n2", "-n3", "--gres=vgpu:2", "echo", "ran", user="alice")
+    step = cluster.popen(
+        "srun", "-Q", "-w", "n2", "-n3", "--gres=vgpu:2", "echo", "ran", user="alice"
+    )
     job = cluster.sbatch("echo ran", "-w", "n2", "--gres=vgpu:1", timeout=TIMEOUT)
     out, err = step.communicate(timeout=TIMEOUT)
     assert step.returncode != 0
@@ -57,18 +59,22 @@ def test_a_step_waits_for_a_vgpud_that_is_just_starting(cluster: RunningCluster)
     assert step.communicate(timeout=TIMEOUT) == ("ran\n", "")
 
 
+SAVE = f"cp -a {PLUGINS} /tmp/plugins; cp -a /etc/slurm /tmp/slurm"
+# Files that daemons have mapped are replaced, not overwritten.
+RESTORE = f"""
+    cp -a --remove-destination /tmp/plugins/. {PLUGINS}
+    cp -a --remove-destination /tmp/slurm/. /etc/slurm
+    rm -r /tmp/plugins /tmp/slurm
+"""
+
+
 @pytest.fixture
 def broken(clusters: Clusters) -> Iterator[RunningCluster]:
     """A cluster of its own to break; whole again afterwards."""
-    cluster = clusters("--nodes", "2", "--set", "KillWait=3")
-    cluster.check("cp", "-a", PLUGINS, "/tmp/plugins")
-    cluster.check("cp", "-a", "/etc/slurm", "/tmp/slurm")
+    cluster = clusters("--set", "KillWait=3")
+    cluster.check("sh", "-ec", SAVE)
     yield cluster
-    cluster.check(
-        "sh",
-        "-c",
-        f"cp -a /tmp/plugins/. {PLUGINS} && cp -a /tmp/slurm/. /etc/slurm && rm -r /tmp/plugins /tmp/slurm",
-    )
+    cluster.check("sh", "-ec", RESTORE)
     cluster.ctl("n2", "restart", "slurmd")
     cluster.settle()
 
@@ -83,10 +89,11 @@ def test_without_the_gres_plugin_a_step_fails_with_one_sentence(broken: RunningC
 def test_a_gres_plugin_for_another_release_is_as_good_as_none(broken: RunningCluster) -> None:
     build = f"""
         cd {SOURCE}
-        sed 's/= SLURM_VERSION_NUMBER/= SLURM_VERSION_NUMBER + 1/' slurm_plugins/gres_vgpu.c >/tmp/gres_vgpu.c
-        gcc -std=gnu11 -shared -fPIC -w -Ispank -Islurm_plugins -DVGPU_PKGLIBDIR='""' -DVGPU_DATADIR='""' \
-            -DVGPU_SYSCONFDIR='"/etc"' -o {PLUGINS}/gres_vgpu.so /tmp/gres_vgpu.c slurm_plugins/node.c \
-            spank/proto/conf.c spank/proto/error.c spank/proto/hostlist.c spank/proto/size.c
+        other=/tmp/gres_vgpu.c
+        sed 's/= SLURM_VERSION_NUMBER/= SLURM_VERSION_NUMBER + 1/' slurm_plugins/gres_vgpu.c >$other
+        gcc -std=gnu11 -shared -fPIC -w -Ispank -Islurm_plugins -DVGPU_PKGLIBDIR='""' \\
+            -DVGPU_DATADIR='""' -DVGPU_SYSCONFDIR='"/etc"' -o {PLUGINS}/gres_vgpu.so \\
+            $other slurm_plugins/node.c spank/proto/*.c
     """
     broken.check("sh", "-ec", build)
     broken.ctl("n2", "restart", "slurmd")

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cluster.running import RunningCluster
+from tests.cluster.waiting import until_bound
 
 WRONG = [
     ("--vgpu-slice=3ms", "5ms to 1000ms"),
@@ -38,12 +39,8 @@ def test_right_values_are_accepted_and_reach_the_node(cluster: RunningCluster) -
     options = ["--vgpu-slice=20ms", "--vgpu-comm=matrix", "--vgpu-affinity=none", "--vgpu-mem=2GiB"]
     job = cluster.submit("sleep 60", "-w", "n1", "--gres=vgpu:2", *options)
     cluster.wait_for_state(job, "RUNNING")
-    slices = set()
-    for _ in range(100):
-        slices = {vgpu["slice_us"] for vgpu in cluster.vgpus("n1") if vgpu["job"] == job}
-        if slices:
-            break
-    assert slices == {20000}
+    until_bound(cluster, "n1", job)
+    assert {vgpu["slice_us"] for vgpu in cluster.vgpus("n1")} == {20000}
     cluster.check("scancel", str(job))
 
 

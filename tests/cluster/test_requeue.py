@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.conftest import Clusters
 from tests.cluster.running import RunningCluster
+from tests.cluster.waiting import admin_comment, until, until_count
 
 PLAN = Path(__file__).with_name("small.plan.yaml")
 
@@ -22,66 +23,60 @@ def crowded(clusters: Clusters) -> Iterator[RunningCluster]:
 
 def crowd(cluster: RunningCluster, node: str) -> None:
     jobs = [cluster.submit("sleep 600", "-w", node, "--gres=vgpu:1", user="bob") for _ in range(4)]
-    for job in jobs:
-        cluster.wait_for_state(job, "RUNNING")
-    wait_bound(cluster, node, 4)
-    gpu_of = {vgpu["job"]: vgpu["gpu"] for vgpu in cluster.vgpus(node)}
-    leave = [job for job in jobs if gpu_of[job] == 0]
+    bindings = until_count(cluster, node, len(jobs))
+    leave = [binding["job"] for binding in bindings if binding["vgpu"]["gpu"] == 0]
     cluster.check("scancel", *map(str, leave))
-    wait_bound(cluster, node, 2)
+    until_count(cluster, node, 2)
 
 
-def wait_bound(cluster: RunningCluster, node: str, count: int) -> None:
-    for _ in range(400):
-        if len(cluster.vgpus(node)) == count:
-            return
-    raise AssertionError(cluster.vgpus(node))
+def until_noted(cluster: RunningCluster, job: int) -> str:
+    """The comment of the job once it is back in the queue with a reason."""
+
+    def look() -> str:
+        comment = admin_comment(cluster, job)
+        return comment if "why=" in comment and cluster.job(job)["JobState"] == "PENDING" else ""
+
+    return until(look, f"job {job} is back in the queue with a reason")
 
 
 def test_a_batch_job_starts_on_another_node_by_itself(crowded: RunningCluster) -> None:
-    crowded.run("scontrol", "update", "NodeName=n1", "Weight=1")
-    crowded.run("scontrol", "update", "NodeName=n2", "Weight=10")
-    job = crowded.submit("echo ran on $SLURMD_NODENAME", "--gres=vgpu:2")
+    job = crowded.submit("echo ran on $SLURMD_NODENAME", "--gres=vgpu:2", "--open-mode=append")
     ended = crowded.wait(job, timeout=90)
     assert ended.state == "COMPLETED"
     assert "ran on n2" in ended.output
     assert "node n1 has no room now" in ended.output
-    fields = crowded.job(job)
-    assert fields["ExcNodeList"] == "n1"
-    assert "tries=1" in fields["AdminComment"]
-    assert "gpus=n2:" in fields["AdminComment"]
+    assert "goes back to the queue and avoids this node (try 1 of 3)" in ended.output
+    assert crowded.job(job)["ExcNodeList"] == "n1"
+    assert admin_comment(crowded, job).startswith("vgpu{tries=1;gpus=n2:")
 
 
 def test_a_job_that_no_other_node_could_take_is_held_with_the_reason(
     crowded: RunningCluster,
 ) -> None:
     job = crowded.submit("echo ran", "--gres=vgpu:2", "--exclude=n2")
-    for _ in range(400):
-        fields = crowded.job(job)
-        if fields["JobState"] == "PENDING" and "why=" in fields.get("AdminComment", ""):
-            break
-    assert (fields["JobState"], fields["Priority"]) == ("PENDING", "0"), fields
-    assert "why=node n1 has no room now" in fields["AdminComment"]
+    comment = until_noted(crowded, job)
+    fields = crowded.job(job)
+    assert fields["Priority"] == "0", fields
     assert fields["ExcNodeList"] == "n2"
+    assert comment.startswith("vgpu{tries=1;why=node n1 has no room now")
 
 
 def test_a_job_that_wants_its_node_is_held(crowded: RunningCluster) -> None:
     job = crowded.submit("echo ran", "--gres=vgpu:2", "-w", "n1")
-    for _ in range(400):
-        fields = crowded.job(job)
-        if fields["JobState"] == "PENDING" and fields["Priority"] == "0":
-            break
-    assert fields["Priority"] == "0", fields
+    until_noted(crowded, job)
+    assert crowded.job(job)["Priority"] == "0"
+
+
+def test_a_job_whose_feature_no_other_node_has_is_held(crowded: RunningCluster) -> None:
+    job = crowded.submit("echo ran", "--gres=vgpu:2", "--constraint=only&vgpu-nvlink2")
+    until_noted(crowded, job)
+    assert crowded.job(job)["Priority"] == "0"
 
 
 def test_the_sites_own_comment_survives(crowded: RunningCluster) -> None:
     job = crowded.submit("echo ran", "--gres=vgpu:2", "--exclude=n2", "--begin=now+2")
-    crowded.check("scontrol", "update", f"JobId={job}", "AdminComment=rack 7")
-    for _ in range(400):
-        fields = crowded.job(job)
-        if "why=" in fields.get("AdminComment", ""):
-            break
-    assert fields["AdminComment"].startswith("rack 7 vgpu{"), fields
+    crowded.check("scontrol", "update", f"JobId={job}", "AdminComment=rack 7, k=v")
+    assert until_noted(crowded, job).startswith("rack 7, k=v vgpu{tries=1;why=")
 
 
 @pytest.mark.parametrize("how", ["srun", "no-requeue"])
@@ -107,10 +102,9 @@ def test_colocated_slots_find_room_where_different_gpus_do_not(crowded: RunningC
 def test_many_such_jobs_at_once_drain_no_node(crowded: RunningCluster) -> None:
     crowd(crowded, "n2")
     jobs = [crowded.submit("echo ran", "--gres=vgpu:2") for _ in range(24)]
-    held: set[int] = set()
-    for _ in range(1200):
-        held = {job for job in jobs if crowded.job(job)["Priority"] == "0"}
-        if len(held) == len(jobs):
-            break
-    assert len(held) == len(jobs)
+    until(
+        lambda: all(crowded.job(job)["Priority"] == "0" for job in jobs),
+        "all are held",
+        timeout=120,
+    )
     assert set(crowded.states().values()) <= {"idle", "mixed"}
