@@ -4,7 +4,6 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import yaml
@@ -153,13 +152,8 @@ class Value:
         return str(key.value)
 
 
-def read(path: Path) -> Value:
-    """The one document of the file; OSError as it comes, PlanError for what is not YAML."""
-    return parse(path.read_bytes(), str(path))
-
-
 def parse(data: bytes, name: str) -> Value:
-    """The same from memory; ``name`` stands for the file in errors."""
+    """The one document in the data, which errors call ``name``; PlanError for what is no YAML."""
     try:
         text = data.decode("utf-8")
         node = yaml.compose(text, Loader=_LOADER)

@@ -51,9 +51,6 @@ class Group:
     def hosts(self) -> str:
         return hosts.collect(self.names)
 
-    def host_lines(self) -> list[str]:
-        return hosts.collect_lines(self.names)
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -73,9 +70,12 @@ class Layout:
 
 def build(plan: Plan) -> Layout:
     """Nodes that are alike become one group, whatever node set of the plan they come from."""
-    names: dict[NodeLayout, list[str]] = {}
+    alike: dict[NodeSet, list[str]] = {}
     for node_set in plan.nodes:
-        names.setdefault(_node_layout(node_set), []).extend(node_set.names)
+        alike.setdefault(replace(node_set, names=()), []).extend(node_set.names)
+    names: dict[NodeLayout, list[str]] = {}
+    for shape, members in alike.items():
+        names.setdefault(_node_layout(shape), []).extend(members)
     groups = [
         Group(tuple(sorted(members, key=hosts.natural_key)), layout)
         for layout, members in names.items()

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import networkx
-
 from gres.plan import Gpus, Nvlink
 
 RUNGS = (2, 4, 8, 16)
@@ -20,7 +18,10 @@ def features(gpus: Iterable[Gpus], nvlink: Nvlink) -> tuple[str, ...]:
     minors = [minor for gpu in gpus if gpu.vgpus for minor in gpu.minors]
     if not minors:
         return ()
-    largest = len(minors) if nvlink.switch else largest_linked_set(minors, nvlink)
+    if nvlink.switch or not nvlink.pairs:
+        largest = len(minors) if nvlink.switch else 1
+    else:
+        largest = largest_linked_set(minors, nvlink)
     if largest < 2:
         return ("vgpu-pcie",)
     names = [f"vgpu-nvlink{rung}" for rung in RUNGS if rung <= largest]
@@ -29,6 +30,8 @@ def features(gpus: Iterable[Gpus], nvlink: Nvlink) -> tuple[str, ...]:
 
 def largest_linked_set(minors: list[int], nvlink: Nvlink) -> int:
     """Size of the largest set in which every GPU has a link to every other."""
+    import networkx  # noqa: PLC0415 (takes longer to load than all the rest)
+
     graph = networkx.Graph()
     graph.add_nodes_from(minors)
     graph.add_edges_from((a, b) for a, b, _ in nvlink.pairs if a in graph and b in graph)

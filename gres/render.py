@@ -9,7 +9,7 @@ import jinja2
 
 from gres import lines
 from gres.layout import Group, Layout
-from pysched import paths, sizes
+from pysched import hosts, paths, sizes
 
 # file -> template
 FILES = {
@@ -75,10 +75,11 @@ def context(layout: Layout, release: str | None) -> dict[str, Any]:
 
 def _group(group: Group, release: str | None) -> dict[str, Any]:
     layout = group.layout
+    host_lines = hosts.collect_lines(group.names)
     return {
         "names": group.names,
-        "hosts": group.hosts(),
-        "host_lines": group.host_lines(),
+        "hosts": ",".join(host_lines),
+        "host_lines": host_lines,
         "summary": summary(group),
         "gres_lines": lines.gres_conf(layout, release),
         "vgpu_lines": lines.vgpu_conf(layout),
