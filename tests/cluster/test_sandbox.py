@@ -1,6 +1,7 @@
 """A sandbox gives a command a machine of its own and takes all of it away again."""
 
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -124,6 +125,23 @@ def test_nothing_is_left_when_the_runner_is_ended(number: int, traces: Traces) -
     process = started([str(GPUSIM), "run", "--", "sh", "-c", script], traces)
     process.send_signal(number)
     assert process.wait(30) in (-number, 128 + number)
+    traces.assert_none()
+
+
+@pytest.mark.parametrize("runner", [GPUSIM, MINICLUSTER], ids=lambda path: path.name)
+def test_ctrl_c_takes_all_down_without_a_word(runner: Path, traces: Traces) -> None:
+    terminal, ours = pty.openpty()
+    command = [runner, "run", "--", "sh", "-c", LITTER + "echo ready; exec sleep 1000"]
+    process = subprocess.Popen(
+        ["setsid", "--ctty", *command], env=traces.env, stdin=ours, stdout=ours, stderr=ours
+    )
+    os.close(ours)
+    assert os.read(terminal, 100) == b"ready\r\n"
+    traces.note(process.pid)
+    os.write(terminal, b"\x03")
+    assert process.wait(30) == 128 + signal.SIGINT
+    assert os.read(terminal, 100) == b"^C"
+    os.close(terminal)
     traces.assert_none()
 
 

@@ -58,6 +58,7 @@ class Cgroups:
             (folder / "cgroup.procs").write_text("0")
         kernel.unshare(kernel.CLONE_NEWCGROUP)
         if self.unified:
+            kernel.unmount(_ROOT)  # the same file system twice in one place is refused
             kernel.mount("cgroup2", _ROOT, "cgroup2")
             (_ROOT / _LEAF).mkdir()
             (_ROOT / _LEAF / "cgroup.procs").write_text("0")

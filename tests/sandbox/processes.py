@@ -39,8 +39,6 @@ def fork(body: Callable[[], int]) -> int:
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         code = body()
-    except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

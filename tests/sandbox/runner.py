@@ -88,9 +88,12 @@ class Sandbox:
         try:
             return body()
         except SandboxError as error:
-            print(f"{self.runner}: {error}", file=sys.stderr)
+            reason = str(error)
         except OSError as error:
-            print(f"{self.runner}: the machine cannot be set up: {error}", file=sys.stderr)
+            reason = f"the machine cannot be set up: {error}"
+        if code := processes.stopped_early():  # nothing is wrong: somebody has pressed Ctrl-C
+            return code
+        print(f"{self.runner}: {reason}", file=sys.stderr)
         return 2
 
     def _set_up(self) -> None:
