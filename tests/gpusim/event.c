@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#define LOOK_NS   5000000ull /* at events of other processes */
 #define ALL_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
 /* --- state ---------------------------------------------------------------------------------- */
@@ -31,7 +32,9 @@ bool event_done(CUevent event, uint64_t version, uint64_t *look)
         return false; /* the recording itself is held back */
     if (!locate(event, &process, &gpu, &work))
         return true;
-    uint64_t when = gpusim_expect(sim.state, process, gpu, work);
+    uint64_t when = gpusim_expect(sim.state, process, gpu, work), soon = gpusim_now() + LOOK_NS;
+    if (process != sim.process && when > soon)
+        when = soon; /* that process may die, and its event with it */
     if (look)
         *look = when;
     return !when;

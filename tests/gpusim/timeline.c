@@ -269,11 +269,11 @@ uint64_t gpusim_expect(struct gpusim_state *state, int process, int gpu, uint64_
     advance_to(state, gpu, now);
     if (account->consumed < work)
         time = foresee(state, process, gpu, work, now + LOOK_NS);
-    bool contended = next_active(g, process) != process, look = now >= g->look;
+    bool look = time && now >= g->look;
     if (look)
         g->look = now + LOOK_NS;
     unlock_time(g);
-    if (time && contended && look)
+    if (look)
         gpusim_reap(state);
     return time;
 }
