@@ -25,7 +25,6 @@
 #define SHORTEST_NS   (50 * NS_PER_MS) /* between two looks */
 #define LONGEST_NS    (500 * NS_PER_MS)
 #define IDLE_NS       NS_PER_SEC /* while nothing is bound */
-#define KILL_PASSES   3          /* in one go, for those that fork meanwhile */
 #define TELL_AGAIN_NS (60 * NS_PER_SEC)
 
 /* --- ending a step
@@ -34,7 +33,6 @@
 struct victims {
     const struct daemon *daemon;
     struct owner owner;
-    unsigned killed;
 };
 
 static bool is_victim(const struct victims *victims, pid_t pid)
@@ -54,20 +52,17 @@ static void kill_if_victim(void *context, pid_t pid)
     int pidfd = proc_open(pid);
     if (pidfd < 0)
         return;
-    if (is_victim(victims, pid) && proc_kill(pidfd) == 0)
-        victims->killed++;
+    if (is_victim(victims, pid))
+        proc_kill(pidfd);
     close(pidfd);
 }
 
+/* One pass over all processes. Those that were born meanwhile are met by the next one: with the
+ * next look for a step that we know, with the next sample that lists one of them for others. */
 static void kill_all(const struct daemon *daemon, struct owner owner)
 {
     struct victims victims = {.daemon = daemon, .owner = owner};
-    for (int pass = 0; pass < KILL_PASSES; pass++) {
-        victims.killed = 0;
-        proc_each(kill_if_victim, &victims);
-        if (victims.killed == 0)
-            return;
-    }
+    proc_each(kill_if_victim, &victims);
 }
 
 /* The owner, in the person of `pid`, has done what `text` says. It is said once, and done until it

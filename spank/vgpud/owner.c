@@ -11,6 +11,7 @@
 
 #define MAX_ANCESTORS 128
 #define MAX_CGROUP    1024
+#define KTHREADD      2 /* the parent of kernel threads */
 
 static struct owner owner_of_step(const struct step *step)
 {
@@ -42,9 +43,9 @@ static bool by_folder(const struct daemon *daemon, pid_t pid, struct owner *owne
     return false;
 }
 
-static bool is_slurmstepd(const struct proc_info *info)
+static bool is_slurmstepd(pid_t pid, const struct proc_info *info)
 {
-    return info->uid == 0 && strcmp(info->name, "slurmstepd") == 0;
+    return strcmp(info->name, "slurmstepd") == 0 && proc_uid(pid) == 0;
 }
 
 static bool by_ancestors(const struct daemon *daemon, const struct proc_info *self,
@@ -60,7 +61,7 @@ static bool by_ancestors(const struct daemon *daemon, const struct proc_info *se
             }
         if (proc_read(pid, &info))
             return false;
-        if (is_slurmstepd(&info)) {
+        if (is_slurmstepd(pid, &info)) {
             *owner = (struct owner){OWNER_OTHER, 0, VGPU_NO_STEP};
             proc_stepd_title(pid, &owner->job, &owner->step);
             return true;
@@ -99,8 +100,10 @@ struct owner owner_find(const struct daemon *daemon, pid_t pid)
 {
     struct owner owner = {OWNER_NONE, 0, VGPU_NO_STEP};
     struct proc_info info;
-    /* Steps are at work in slurmstepd too, but it is Slurm's, not theirs. */
-    if (proc_read(pid, &info) || is_slurmstepd(&info))
+    if (proc_read(pid, &info) || info.parent == KTHREADD)
+        return owner;
+    /* slurmstepd is at work for the step, but it is Slurm's, not the step's. */
+    if (is_slurmstepd(pid, &info))
         return owner;
     for (const struct step *step = daemon->steps; step; step = step->next)
         if (step->record->holder == pid)

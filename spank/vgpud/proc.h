@@ -10,7 +10,6 @@
 
 struct proc_info {
     pid_t parent;
-    uid_t uid;            /* real */
     uint64_t start_time;  /* clock ticks after boot: with the pid it names a process for good */
     uint64_t start_stack; /* changes at exec */
     char name[32];
@@ -18,6 +17,9 @@ struct proc_info {
 
 /* Returns -1 if there is no such process (a zombie is none). */
 int proc_read(pid_t pid, struct proc_info *info);
+
+/* Its real uid; (uid_t)-1: there is no such process. */
+uid_t proc_uid(pid_t pid);
 
 /* Refers to the process whatever becomes of its pid. Returns -1 with errno. */
 int proc_open(pid_t pid);
