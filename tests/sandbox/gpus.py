@@ -63,6 +63,8 @@ def _parse(text: str) -> Machine:
             links |= dict.fromkeys(_pairs(words["link"]), int(words["count"]))
         elif "switch" in words:
             switch_links = int(words["count"])
+    if not gpus:
+        raise ValueError("no line begins with gpu=")
     return Machine(
         text, tuple(_gpu(index, gpus[index]) for index in sorted(gpus)), switch_links, links
     )

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from tests.sandbox import gpus, processes, vgpus
+from tests.sandbox import gpus, processes, users, vgpus
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.paths import BUILD
 from tests.sandbox.runner import Sandbox
@@ -14,7 +14,7 @@ _STAT = BUILD / "gpusim" / "gpusim-stat"
 
 def main() -> int:
     if sys.argv[1:2] == ["stat"]:
-        os.execv(_STAT, ["gpusim-stat", *sys.argv[2:]])
+        return processes.execute([str(_STAT), *sys.argv[2:]], os.environ)
     options = _parser().parse_args()
     try:
         return _run(options)
@@ -38,8 +38,9 @@ def _parser() -> argparse.ArgumentParser:
         help="hold a vGPU of so much memory and so many SMs, with vgpud and shim; repeatable",
     )  # fmt: skip
     run.add_argument(
-        "--user", metavar="NAME", help="run as alice, bob, user1 ... user8 instead of root"
-    )
+        "--user", metavar="NAME", choices=users.NAMES,
+        help="run as alice, bob, user1 ... user8 instead of root",
+    )  # fmt: skip
     run.add_argument("command", nargs="+", metavar="COMMAND")
     commands.add_parser("stat", help="what each process holds and used on each GPU", add_help=False)
     return parser

@@ -79,7 +79,8 @@ class Sandbox:
     def _live(self, body: Callable[[], int], own: cgroups.Cgroups | None) -> int:
         if own:
             own.enter()
-        self._set_up()
+        with kernel.umask(0o022):  # of the caller's own only the command is to know
+            self._set_up()
         pid = processes.fork(lambda: self._guarded(body))
         return processes.stopped_early() or processes.wait(pid, reap_orphans=True)
 

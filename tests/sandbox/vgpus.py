@@ -30,15 +30,7 @@ def vgpud(
     return Daemon(
         "vgpud",
         folder,
-        (
-            "vgpud",
-            "--node",
-            node,
-            "--conf",
-            str(paths.VGPU_CONF),
-            "--runtime-dir",
-            str(runtime_dir),
-        ),
+        ("vgpud", f"--node={node}", f"--conf={paths.VGPU_CONF}", f"--runtime-dir={runtime_dir}"),
         ready=lambda: connects(runtime_dir / "vgpud.sock", socket.SOCK_SEQPACKET),
         enter=enter,
     )
@@ -81,6 +73,19 @@ def conf(machine: Machine, shares: Sequence[Share]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _bind(machine: Machine, shares: Sequence[Share], uid: int) -> Step:
+    """Start vgpud, let it bind the vGPUs, and complete the step's folder."""
+    paths.VGPU_CONF.write_text(conf(machine, shares))
+    _LOGS.mkdir(parents=True)
+    vgpud(NODE, _LOGS, paths.RUNTIME_DIR).start()
+    try:
+        step = Vgpud().bind(_JOB, _STEP, uid, range(len(shares)))
+    except VgpudError as error:
+        raise SandboxError(str(error)) from None
+    (step.folder / _PRELOAD.name).write_text(f"{_PRELOAD.read_text()}{_SHIM}\n")
+    return step
+
+
 def run(
     machine: Machine,
     shares: Sequence[Share],
@@ -89,14 +94,8 @@ def run(
     user: str | None,
 ) -> int:
     """Run the command as a step that holds these vGPUs."""
-    paths.VGPU_CONF.write_text(conf(machine, shares))
-    _LOGS.mkdir(parents=True)
-    vgpud(NODE, _LOGS, paths.RUNTIME_DIR).start()
-    try:
-        uid = pwd.getpwnam(user).pw_uid if user else 0
-        step = Vgpud().bind(_JOB, _STEP, uid, range(len(shares)))
-    except VgpudError as error:
-        raise SandboxError(str(error)) from None
+    with kernel.umask(0o022):
+        step = _bind(machine, shares, pwd.getpwnam(user).pw_uid if user else 0)
     env = {**env, "CUDA_VISIBLE_DEVICES": ",".join(vgpu.gpu_uuid for vgpu in step.vgpus)}
     processes.hold_signals()
     # This process holds the account descriptors, as slurmstepd does, while the command runs.
@@ -110,9 +109,7 @@ def task(
         os.close(descriptor)
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.bind(step.folder, STEP_DIR)
-    preload = step.folder / "ld.so.preload"
-    preload.write_text(f"{_PRELOAD.read_text()}{_SHIM}\n")
-    kernel.bind(preload, _PRELOAD)
+    kernel.bind(step.folder / _PRELOAD.name, _PRELOAD)
     for minor in set(machine.minors) - {vgpu.gpu for vgpu in step.vgpus}:
         kernel.bind(paths.DATADIR / "covered", f"/dev/nvidia{minor}")
     return processes.execute(command, env, user)

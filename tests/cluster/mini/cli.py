@@ -13,7 +13,7 @@ import hostlist
 from tests.cluster.mini import daemons
 from tests.cluster.mini.cluster import Cluster
 from tests.cluster.mini.paths import SLURM_CONF
-from tests.sandbox import gpus, processes
+from tests.sandbox import gpus, kernel, processes, users
 from tests.sandbox.daemon import Daemon
 from tests.sandbox.errors import SandboxError
 from tests.sandbox.runner import Sandbox
@@ -42,12 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="start a cluster, run a command, take the cluster down")
     run.set_defaults(function=_run)
     run.add_argument(
-        "--nodes",
-        type=int,
-        default=2,
-        metavar="N",
-        help="nodes n1 ... nN (2); a plan names its own",
-    )
+        "--nodes", type=int, default=2, metavar="N",
+        help="nodes n1 ... nN (2), if no plan names others",
+    )  # fmt: skip
     run.add_argument(
         "--machine", action="append", default=[], metavar="[NODES=]FILE",
         help=f"machine file, or its name in tests/gpusim/machines ({gpus.DEFAULT})",
@@ -80,8 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         help="vgpu-agent on each node, vgpu-select and the bridge beside slurmctld",
     )
     run.add_argument(
-        "--user", metavar="NAME", help="run the command as alice, bob, user1 ... user8"
-    )
+        "--user", metavar="NAME", choices=users.NAMES,
+        help="run the command as alice, bob, user1 ... user8",
+    )  # fmt: skip
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
 
     ctl = commands.add_parser(
@@ -101,7 +99,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _body(cluster: Cluster, command: Sequence[str], user: str | None) -> int:
-    cluster.start()
+    with kernel.umask(0o022):
+        cluster.start()
     return processes.run(command, {**os.environ, "SLURM_CONF": str(SLURM_CONF)}, user)
 
 
@@ -113,8 +112,8 @@ def _cluster(options: argparse.Namespace) -> Cluster:
         machine=machine,
         machines=machines,
         nodes=options.nodes,
-        plan=_plan_text(options.plan) if options.plan not in (None, "none") else None,
-        conf=options.conf,
+        plan=_read(Path(options.plan)) if options.plan not in (None, "none") else None,
+        conf=_files(options.conf) if options.conf else None,
         vgpus=options.plan != "none",
         release=options.slurm,
         cgroup=options.cgroup,
@@ -130,17 +129,34 @@ def _machines(arguments: Sequence[str]) -> tuple[gpus.Machine, dict[str, gpus.Ma
     for argument in arguments:
         match = re.fullmatch(r"([\w.,\[\]-]+)=(.+)", argument)
         if match:
-            own |= dict.fromkeys(hostlist.expand_hostlist(match[1]), gpus.read_machine(match[2]))
+            own |= dict.fromkeys(_hosts(match[1]), gpus.read_machine(match[2]))
         else:
             common = argument
     return gpus.read_machine(common), own
 
 
-def _plan_text(path: str) -> str:
+def _hosts(text: str) -> list[str]:
     try:
-        return Path(path).read_text()
-    except OSError as error:
-        raise SandboxError(f"plan {path}: {error.strerror}") from None
+        return list(hostlist.expand_hostlist(text))
+    except hostlist.BadHostlist as error:
+        raise SandboxError(f"--machine {text}=: a list of nodes is expected: {error}") from None
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Read now what may not be there any more in the sandbox."""
+    if not (folder / "slurm-vgpu.conf").exists():
+        raise SandboxError(
+            f"--conf {folder}: `vgpu config generate` has not written anything there"
+        )
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): _read(path) for path in files}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SandboxError(f"{path} cannot be read: {error}") from None
 
 
 def _settings(arguments: Sequence[str]) -> dict[str, str]:

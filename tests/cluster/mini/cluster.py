@@ -18,7 +18,7 @@ class Cluster:
     machines: Mapping[str, Machine] = field(default_factory=dict)  # of nodes with one of their own
     nodes: int = 2
     plan: str | None = None  # text; None: the default one
-    conf: Path | None = None  # folder with generated files, instead of a plan
+    conf: Mapping[str, str] | None = None  # generated files by name, instead of a plan
     vgpus: bool = True  # False: Slurm without any configuration of the suite
     release: str = "22.05"
     cgroup: bool = False
@@ -52,7 +52,7 @@ class Cluster:
         if not self.vgpus:
             return config.plain_nodes([f"n{number}" for number in range(1, self.nodes + 1)])
         if self.conf is not None:
-            return config.copy(self.conf)
+            return config.write(self.conf)
         return config.generate(
             self.plan or plan.default_plan(self.machine, self.nodes), self.release
         )

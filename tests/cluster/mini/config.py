@@ -106,26 +106,20 @@ def generate(plan: str, release: str) -> list[str]:
     """Let `vgpu config generate` write its files. Returns the lines that slurm.conf needs."""
     path = ETC_SLURM / "plan.yaml"
     path.write_text(plan)
-    command = [
-        "vgpu",
-        "config",
-        "generate",
-        str(path),
-        "-o",
-        str(ETC_SLURM),
-        "--slurm",
-        release,
-        "--force",
-    ]
+    options = ["-o", str(ETC_SLURM), "--slurm", release, "--force"]
+    command = ["vgpu", "config", "generate", str(path), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxError(f"the plan cannot be used: {done.stderr.strip()}")
     return fit()
 
 
-def copy(folder: Path) -> list[str]:
+def write(files: Mapping[str, str]) -> list[str]:
     """Take files that were generated elsewhere. Returns the lines that slurm.conf needs."""
-    shutil.copytree(folder, ETC_SLURM, dirs_exist_ok=True)
+    for name, text in files.items():
+        path = ETC_SLURM / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     return fit()
 
 
