@@ -50,8 +50,7 @@ struct reader {
     vgpu_error_t *err;
 };
 
-/* --- values
- * ------------------------------------------------------------------------------------------ */
+/* --- values ---------------------------------------------------------------------------------- */
 
 static int parse_number(const char **text, uint32_t low, uint32_t high, uint32_t *number)
 {
@@ -258,8 +257,7 @@ static int set_homes(struct values *v, const char *text, vgpu_error_t *err)
                        VGPU_MAX_GPUS, MAX_MINOR);
 }
 
-/* --- lines
- * ------------------------------------------------------------------------------------------- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 static int fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(struct reader *r, const char *format, ...)
@@ -592,8 +590,7 @@ static int read_lines(struct reader *r, const char *text, size_t length)
     return 0;
 }
 
-/* --- the node as a whole
- * ----------------------------------------------------------------------------- */
+/* --- the node as a whole --------------------------------------------------------------------- */
 
 static int check_gpu(const struct reader *r, uint16_t gpu)
 {

@@ -27,8 +27,7 @@
 #define IDLE_NS       NS_PER_SEC /* while nothing is bound */
 #define TELL_AGAIN_NS (60 * NS_PER_SEC)
 
-/* --- ending a step
- * ----------------------------------------------------------------------------------- */
+/* --- ending a step --------------------------------------------------------------------------- */
 
 struct victims {
     const struct daemon *daemon;
@@ -86,7 +85,7 @@ static void act(struct daemon *daemon, struct owner owner, pid_t pid, const char
     kill_all(daemon, owner);
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- looking --------------------------------------------------------------------------------- */
 
 /* What one process does is said once a minute, not with every look. */
 static bool is_news(struct daemon *daemon, pid_t pid)
@@ -191,8 +190,7 @@ void backstop_look(struct daemon *daemon, int gpu)
             check_quota(vgpu, vgpu->held_bytes);
 }
 
-/* --- when
- * -------------------------------------------------------------------------------------------- */
+/* --- when ------------------------------------------------------------------------------------ */
 
 static uint64_t period(const struct daemon *daemon)
 {

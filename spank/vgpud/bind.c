@@ -50,8 +50,7 @@ static int check(const struct vgpu_bind_request *request, vgpu_error_t *err)
     return 0;
 }
 
-/* --- evicting
- * ---------------------------------------------------------------------------------------- */
+/* --- evicting -------------------------------------------------------------------------------- */
 
 static bool has_step(const struct daemon *daemon, uint32_t job)
 {
@@ -92,8 +91,7 @@ static void evict_others(struct daemon *daemon, const struct vgpu_bind_request *
     }
 }
 
-/* --- binding
- * ----------------------------------------------------------------------------------------- */
+/* --- binding --------------------------------------------------------------------------------- */
 
 /* Make what the choice still lacks. On failure nothing is left of it. */
 static int make_vgpus(struct daemon *daemon, const struct vgpu_bind_request *request,

@@ -57,8 +57,7 @@ struct search {
     gpu_set set;
 };
 
-/* --- the ledger
- * -------------------------------------------------------------------------------------- */
+/* --- the ledger ------------------------------------------------------------------------------ */
 
 void ledger_init(struct ledger *ledger, const struct vgpu_conf *conf, const struct links *links)
 {
@@ -95,8 +94,7 @@ void ledger_free(struct ledger *ledger, uint32_t slot)
     *entry = (struct ledger_slot){.gpu = LEDGER_NOWHERE};
 }
 
-/* --- the task
- * ---------------------------------------------------------------------------------------- */
+/* --- the task -------------------------------------------------------------------------------- */
 
 static int room(const struct task *task, uint32_t kind, int gpu)
 {
@@ -238,8 +236,7 @@ static void look_around(struct task *task)
                 task->most_links = ledger->links.nvlinks[a][b];
 }
 
-/* --- covers
- * ------------------------------------------------------------------------------------------ */
+/* --- covers ---------------------------------------------------------------------------------- */
 
 static void cover_init(struct cover *cover)
 {
@@ -311,8 +308,7 @@ static bool holds(const struct task *task, gpu_set set)
     return true;
 }
 
-/* --- the search
- * -------------------------------------------------------------------------------------- */
+/* --- the search ------------------------------------------------------------------------------ */
 
 static bool is_better(const struct score *a, const struct score *b)
 {
@@ -448,8 +444,7 @@ static bool find_set(struct task *task, gpu_set *set)
     return false;
 }
 
-/* --- advice
- * ------------------------------------------------------------------------------------------ */
+/* --- advice ---------------------------------------------------------------------------------- */
 
 static int gpu_of_minor(const struct vgpu_conf *conf, uint16_t minor)
 {
@@ -485,8 +480,7 @@ static bool follow_advice(const struct task *task, gpu_set *set, int *order)
     return cover_set(task, *set, pins, &cover);
 }
 
-/* --- the answer
- * -------------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------ */
 
 static uint32_t kind_of_slot(const struct task *task, uint32_t i)
 {

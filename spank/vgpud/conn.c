@@ -27,8 +27,7 @@ union request {
 };
 _Static_assert(sizeof(struct vgpu_bind_request) <= 8192, "the longest message fits");
 
-/* --- sending
- * ----------------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 void conn_send(struct conn *conn, const void *message, size_t length, const int *fds, size_t n)
 {
@@ -44,8 +43,7 @@ void conn_status(struct conn *conn, uint16_t type, enum vgpu_status status, cons
     conn_send(conn, &reply, sizeof reply, NULL, 0);
 }
 
-/* --- receiving
- * --------------------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------- */
 
 /* What arrived is not a message: say so, in words that fit. */
 static void refuse_message(struct conn *conn, const struct vgpu_head *head)
@@ -88,8 +86,7 @@ static void conn_ready(struct loop_source *source, uint32_t events)
         conn_close(conn);
 }
 
-/* --- coming and going
- * -------------------------------------------------------------------------------- */
+/* --- coming and going ------------------------------------------------------------------------ */
 
 static bool may_have_another(const struct daemon *daemon, const struct step *step)
 {

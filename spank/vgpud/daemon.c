@@ -29,8 +29,7 @@
 #define WANTED_FDS 131072
 #define OTHER_FDS  8192 /* not for connections or processes: pages, steps, ourselves */
 
-/* --- places
- * ------------------------------------------------------------------------------------------ */
+/* --- places ---------------------------------------------------------------------------------- */
 
 /* Make a folder and those above it. Returns -1 with errno. */
 static int make_path(const char *path)
@@ -71,8 +70,7 @@ static int open_places(struct daemon *daemon, vgpu_error_t *err)
     return 0;
 }
 
-/* --- means
- * ------------------------------------------------------------------------------------------- */
+/* --- means ----------------------------------------------------------------------------------- */
 
 /* As many descriptors as we may have; they decide how many connections and processes there can be.
  */
@@ -131,8 +129,7 @@ static int start_sampler(struct daemon *daemon, vgpu_error_t *err)
     return loop_add(&daemon->loop, &daemon->samples, EPOLLIN);
 }
 
-/* --- sources
- * ----------------------------------------------------------------------------------------- */
+/* --- sources --------------------------------------------------------------------------------- */
 
 static void root_ready(struct loop_source *source, uint32_t events)
 {
@@ -180,8 +177,7 @@ static int add_sources(struct daemon *daemon, vgpu_error_t *err)
     return 0;
 }
 
-/* --- from start to stop
- * ------------------------------------------------------------------------------ */
+/* --- from start to stop ---------------------------------------------------------------------- */
 
 int daemon_start(struct daemon *daemon, const struct vgpu_conf *conf, const char *runtime_dir,
                  vgpu_error_t *err)

@@ -172,8 +172,7 @@ int nvml_describe(const struct nvml *nvml, unsigned index, struct nvml_gpu *gpu,
     return 0;
 }
 
-/* --- links
- * ------------------------------------------------------------------------------------------- */
+/* --- links ----------------------------------------------------------------------------------- */
 
 static bool same_place(const nvmlPciInfo_t *a, const nvmlPciInfo_t *b)
 {
@@ -245,8 +244,7 @@ void nvml_read_links(const struct nvml *nvml, const unsigned *indices, uint32_t 
         }
 }
 
-/* --- processes
- * --------------------------------------------------------------------------------------- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 /* One list into `records`. Returns its length, 0 where the driver has no such list, or -1 with err.
  */

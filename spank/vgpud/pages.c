@@ -169,8 +169,7 @@ void pages_close(struct pages *pages)
     *pages = (struct pages){.control_fd = -1, .account_fd = -1};
 }
 
-/* --- the account
- * ------------------------------------------------------------------------------------- */
+/* --- the account ----------------------------------------------------------------------------- */
 
 static uint64_t add_clamped(uint64_t a, uint64_t b)
 {

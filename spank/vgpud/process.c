@@ -22,8 +22,7 @@
 
 static void process_died(struct loop_source *source, uint32_t events);
 
-/* --- the end of a process
- * ---------------------------------------------------------------------------- */
+/* --- the end of a process -------------------------------------------------------------------- */
 
 static void forget(struct process *process)
 {
@@ -94,8 +93,7 @@ void process_check_image(struct process *process)
     gone(process);
 }
 
-/* --- waiting for the driver
- * -------------------------------------------------------------------------- */
+/* --- waiting for the driver ------------------------------------------------------------------ */
 
 static bool is_released(const struct process *process, const struct gpu *gpu)
 {
@@ -154,8 +152,7 @@ void process_reaper_init(struct daemon *daemon)
     daemon->reaper.due = reaper_due;
 }
 
-/* --- attaching
- * --------------------------------------------------------------------------------------- */
+/* --- attaching ------------------------------------------------------------------------------- */
 
 struct process *process_find(const struct daemon *daemon, pid_t pid)
 {
@@ -293,8 +290,7 @@ enum vgpu_status process_attach(struct conn *conn, bool again, struct process **
     return add_process(conn->step, pid, pidfd, process, err);
 }
 
-/* --- taking up
- * --------------------------------------------------------------------------------------- */
+/* --- taking up ------------------------------------------------------------------------------- */
 
 int process_take_up(struct daemon *daemon, struct process_record *record)
 {

@@ -16,8 +16,7 @@
     (100 * NS_PER_MS) /* VGPU_LIST takes figures of the driver that are not older */
 #define SAMPLE_WAIT_NS (300 * NS_PER_MS)
 
-/* --- unbinding
- * --------------------------------------------------------------------------------------- */
+/* --- unbinding ------------------------------------------------------------------------------- */
 
 static void handle_unbind_step(struct conn *conn, const void *message)
 {
@@ -83,8 +82,7 @@ void answer_unbind_job(struct conn *conn)
     conn_status(conn, VGPU_UNBIND_JOB, VGPU_OK, "");
 }
 
-/* --- listing
- * ----------------------------------------------------------------------------------------- */
+/* --- listing --------------------------------------------------------------------------------- */
 
 /* The vGPU with the smallest id above `after`. */
 static struct vgpu *next_vgpu(const struct daemon *daemon, uint64_t after)
@@ -186,8 +184,7 @@ void answer_list(struct conn *conn)
     conn_send(conn, &reply, sizeof reply, NULL, 0);
 }
 
-/* --- policy and fate
- * --------------------------------------------------------------------------------- */
+/* --- policy and fate ------------------------------------------------------------------------- */
 
 /* NULL: the policy can be. err is room for the sentence. */
 static const char *check_policy(const struct daemon *daemon,

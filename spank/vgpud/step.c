@@ -40,8 +40,7 @@ static void holder_gone(struct loop_source *source, uint32_t events)
     step_destroy(step);
 }
 
-/* --- the folder
- * -------------------------------------------------------------------------------------- */
+/* --- the folder ------------------------------------------------------------------------------ */
 
 /* Remove the files in a folder, and it. */
 static void remove_folder(int parent, const char *name)
@@ -87,8 +86,7 @@ void step_path(const struct step *step, char *path, size_t size)
              folder_name(step->record, name));
 }
 
-/* --- the holder
- * -------------------------------------------------------------------------------------- */
+/* --- the holder ------------------------------------------------------------------------------ */
 
 /* Follow the holder's life. Returns -1 if it is gone already. */
 static int watch_holder(struct step *step)
@@ -103,8 +101,7 @@ static int watch_holder(struct step *step)
     return loop_add(&step->daemon->loop, &step->holder, EPOLLIN);
 }
 
-/* --- steps
- * ------------------------------------------------------------------------------------------- */
+/* --- steps ----------------------------------------------------------------------------------- */
 
 static struct step *new_step(struct daemon *daemon, struct step_record *record)
 {

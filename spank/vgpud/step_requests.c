@@ -51,8 +51,7 @@ static void handle_attach(struct conn *conn, const void *message)
     send_attached(conn, process);
 }
 
-/* --- measuring
- * --------------------------------------------------------------------------------------- */
+/* --- measuring ------------------------------------------------------------------------------- */
 
 /* Which of the sender's vGPUs has that id? -1: none. */
 static int rank_of(const struct conn *conn, uint64_t id)
@@ -112,8 +111,7 @@ void answer_measure(struct conn *conn, bool fresh)
     conn_send(conn, &reply, sizeof reply, NULL, 0);
 }
 
-/* --- GPU time
- * ---------------------------------------------------------------------------------------- */
+/* --- GPU time -------------------------------------------------------------------------------- */
 
 static void handle_lease(struct conn *conn, const void *message)
 {

@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- vGPUs
- * ------------------------------------------------------------------------------------------- */
+/* --- vGPUs ----------------------------------------------------------------------------------- */
 
 static bool step_has(const struct step_record *step, uint64_t id)
 {
@@ -70,8 +69,7 @@ static int take_up_vgpus(struct daemon *daemon, vgpu_error_t *err)
     return 0;
 }
 
-/* --- steps and processes
- * ----------------------------------------------------------------------------- */
+/* --- steps and processes --------------------------------------------------------------------- */
 
 static void take_up_steps(struct daemon *daemon)
 {
@@ -96,8 +94,7 @@ static void take_up_processes(struct daemon *daemon)
         vgpu_repair(vgpu);
 }
 
-/* --- leftovers
- * --------------------------------------------------------------------------------------- */
+/* --- leftovers ------------------------------------------------------------------------------- */
 
 static void each_name(int dir, void (*each)(struct daemon *, const char *), struct daemon *daemon)
 {

@@ -42,8 +42,7 @@ static void link_vgpu(struct vgpu *vgpu)
     gputime_add(vgpu);
 }
 
-/* --- making
- * ------------------------------------------------------------------------------------------ */
+/* --- making ---------------------------------------------------------------------------------- */
 
 static uint32_t at_most(uint32_t value, uint32_t limit)
 {
@@ -131,8 +130,7 @@ struct vgpu *vgpu_make(struct daemon *daemon, const struct vgpu_bind_request *re
     return vgpu;
 }
 
-/* --- taking up
- * --------------------------------------------------------------------------------------- */
+/* --- taking up ------------------------------------------------------------------------------- */
 
 static int gpu_with_uuid(const struct daemon *daemon, const uint8_t *uuid)
 {
@@ -197,8 +195,7 @@ struct vgpu *vgpu_take_up(struct daemon *daemon, struct vgpu_record *record, con
     return vgpu;
 }
 
-/* --- finding
- * ----------------------------------------------------------------------------------------- */
+/* --- finding --------------------------------------------------------------------------------- */
 
 struct vgpu *vgpu_find(struct daemon *daemon, uint64_t id)
 {
@@ -216,8 +213,7 @@ struct vgpu *vgpu_of_job(struct daemon *daemon, uint32_t job, int gpu)
     return vgpu;
 }
 
-/* --- the end
- * ----------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 void vgpu_end(struct vgpu *vgpu)
 {
@@ -267,8 +263,7 @@ void vgpu_set_policy(struct vgpu *vgpu, uint32_t slice_us, uint32_t max_sms, con
     gputime_change(vgpu);
 }
 
-/* --- the account
- * ------------------------------------------------------------------------------------- */
+/* --- the account ----------------------------------------------------------------------------- */
 
 int vgpu_enter(struct vgpu *vgpu, struct process *process)
 {

@@ -340,8 +340,7 @@ static void test_that_colocation_follows_advice_that_gives_every_gpu_a_slot(void
     vgpu_conf_free(conf);
 }
 
-/* --- properties
- * -------------------------------------------------------------------------------------- */
+/* --- properties ------------------------------------------------------------------------------ */
 
 static uint32_t seed = 1;
 static uint32_t random_below(uint32_t n)

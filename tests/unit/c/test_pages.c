@@ -138,8 +138,7 @@ static void test_that_a_stopped_process_delays_and_a_dead_one_does_not(void)
     CHECK(pages.account->charged == 0);
 }
 
-/* --- kill -9 at any instruction
- * ---------------------------------------------------------------------- */
+/* --- kill -9 at any instruction -------------------------------------------------------------- */
 
 #define PROCESSES 4
 #define QUOTA     (64u << 20)
