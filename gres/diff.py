@@ -9,6 +9,7 @@ from pathlib import Path
 from gres import slurmconf
 from gres.check.slurm_conf import differences
 from gres.check.state import State
+from gres.check.vgpu_conf import changed_settings
 from gres.layout import Group
 from gres.slurmconf import Entry, Line
 from pysched import hosts
@@ -202,6 +203,8 @@ def _cluster(state: State) -> Iterator[Change]:
     lacking = sorted(wanted - present)
     if lacking:
         yield Change(Need.SLURM, f"GresTypes gets {', '.join(lacking)}")
+    for key in changed_settings(state.expected_conf, state.conf) if state.conf else []:
+        yield Change(Need.VGPUD, f"{key} of vgpu.conf")
 
 
 # --- jobs and steps -------------------------------------------------------------------------------
@@ -231,15 +234,17 @@ def steps(difference: Difference, plan: Path, folder: Path) -> list[str]:
         commands.append(f"wait until squeue -w {name} shows no job")
     if difference:
         commands.append(f"vgpu config generate {plan} -o {folder}, and copy the files to all nodes")
-    if slurm or difference.cluster:
-        where = hosts.collect(slurm) if slurm and not difference.cluster else "all nodes"
+    whole_cluster = {change.need for change in difference.cluster}
+    if slurm or Need.SLURM in whole_cluster:
+        where = "all nodes" if Need.SLURM in whole_cluster else hosts.collect(slurm)
         commands.append(f"systemctl stop slurmd on {where}")
         commands.append("systemctl restart slurmctld on the controller")
         commands.append(f"systemctl start slurmd on {where}")
     elif difference.nodes(Need.RECONFIGURE):
         commands.append("scontrol reconfigure")
-    if vgpud:
-        commands.append(f"systemctl restart vgpud on {hosts.collect(vgpud)}")
+    if vgpud or Need.VGPUD in whole_cluster:
+        where = "all nodes" if Need.VGPUD in whole_cluster else hosts.collect(vgpud)
+        commands.append(f"systemctl restart vgpud on {where}")
     if drain:
         commands.append(f"scontrol update NodeName={hosts.collect(drain)} State=RESUME")
     if difference:

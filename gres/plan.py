@@ -10,6 +10,7 @@ MAX_VGPU_GPUS = 32  # of a node
 MAX_TYPES = 64  # in use, of all nodes
 MAX_GPU = 1023  # highest minor number
 MAX_SMS = 65535
+MAX_PRESETS = 32  # workloads, and burst classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,16 @@ class NodeSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Burst:
+    """A class of jobs that may run ahead of their share for a while when they wake up."""
+
+    name: str
+    time_ms: int
+    qos: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     slurm: str = ""
     plugin_dir: str = str(paths.SLURM_PLUGINS)
@@ -85,6 +96,7 @@ class Cluster:
     backstop: str = "end"
     tolerance: int = 64 << 20
     tolerance_ms: int = 1000
+    slices: tuple[int, int] = (5, 1000)  # ms: what users may ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +105,5 @@ class Plan:
     cluster: Cluster
     types: Mapping[str, VgpuType]
     nodes: tuple[NodeSet, ...]
+    workloads: tuple[tuple[str, int], ...]  # name, slice in ms
+    bursts: tuple[Burst, ...]

@@ -1,6 +1,7 @@
 """Reads plan.yaml strictly: every error is one sentence with file, line and key path."""
 
 import gc
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ from gres import document, release, values
 from gres.document import PlanError, Value
 from gres.plan import (
     MAX_GPU,
+    MAX_PRESETS,
     MAX_SLOTS,
     MAX_SMS,
     MAX_TYPES,
     MAX_VGPU_GPUS,
+    Burst,
     Card,
     Cluster,
     Gpus,
@@ -58,7 +61,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def _plan(root: Value) -> Plan:
-    fields = root.fields(["version", "cards", "types", "nodes"], ["cluster", "defaults"])
+    optional = ["defaults", "workloads", "bursts", "cluster"]
+    fields = root.fields(["version", "cards", "types", "nodes"], optional)
     fields["version"].integer(VERSION, VERSION)
     defaults = _defaults(fields.get("defaults"))
     cards = {n: _card(n, v, defaults) for n, v in values.named(fields["cards"], "the card")}
@@ -73,7 +77,9 @@ def _plan(root: Value) -> Plan:
     if len(used) > MAX_TYPES:
         raise fields["types"].error(f"expected at most {MAX_TYPES} types in use, found {len(used)}")
     cluster = _cluster(fields["cluster"]) if "cluster" in fields else Cluster()
-    return Plan(root.file, cluster, types, nodes)
+    workloads = _workloads(fields["workloads"]) if "workloads" in fields else presets()
+    bursts = _bursts(fields["bursts"]) if "bursts" in fields else ()
+    return Plan(root.file, cluster, types, nodes, workloads, bursts)
 
 
 # --- the parts of a plan ------------------------------------------------------------------------
@@ -116,6 +122,7 @@ def _cluster(value: Value) -> Cluster:
         "job_submit_plugins": lambda v: values.words(v, values.WORD, "a job_submit plugin's name"),
         "submit_bridge": Value.boolean,
         "billing": lambda v: v.integer(1, 1_000_000),
+        "slices": values.slice_range,
     }
     found = value.fields([], [*read, "backstop"])
     settings = {key: read[key](found[key]) for key in found if key != "backstop"}
@@ -137,6 +144,44 @@ def _backstop(value: Value) -> dict[str, Any]:
     if "time" in found:
         settings["tolerance_ms"] = values.milliseconds(found["time"], 1, 3_600_000)
     return settings
+
+
+def presets() -> tuple[tuple[str, int], ...]:
+    """Workloads of a plan that names none."""
+    table: dict[str, str] = json.loads(Path(__file__).with_name("workloads.json").read_text())
+    return tuple((name, sizes.parse_milliseconds(table[name])) for name in sorted(table))
+
+
+def _workloads(value: Value) -> tuple[tuple[str, int], ...]:
+    found = values.named(value, "the workload")
+    if len(found) > MAX_PRESETS:
+        raise value.error(f"expected at most {MAX_PRESETS} workloads, found {len(found)}")
+    return tuple(sorted((name, values.slice_ms(item)) for name, item in found))
+
+
+def _bursts(value: Value) -> tuple[Burst, ...]:
+    found = values.named(value, "the burst class")
+    if len(found) > MAX_PRESETS:
+        raise value.error(f"expected at most {MAX_PRESETS} burst classes, found {len(found)}")
+    return tuple(sorted((_burst(name, item) for name, item in found), key=lambda b: b.name))
+
+
+def _burst(name: str, value: Value) -> Burst:
+    found = value.fields(["time"], ["qos", "partitions"])
+    burst = Burst(
+        name,
+        values.milliseconds(found["time"], 1, 10_000),
+        values.words(found["qos"], values.JOB_LIST, "a QOS") if "qos" in found else (),
+        values.words(found["partitions"], values.JOB_LIST, "a partition")
+        if "partitions" in found
+        else (),
+    )
+    if not burst.qos and not burst.partitions:
+        raise value.error("expected qos or partitions, found none: no job would be of the class")
+    for key in ("qos", "partitions"):
+        if len(",".join(getattr(burst, key))) > 255:
+            raise found[key].error("expected names of together at most 255 characters, found more")
+    return burst
 
 
 def _card(name: str, value: Value, defaults: _Defaults) -> Card:

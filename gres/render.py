@@ -63,6 +63,8 @@ def context(layout: Layout, release: str | None) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "types": layout.types(),
+        "workloads": layout.plan.workloads,
+        "bursts": layout.plan.bursts,
         "groups": [_group(group, release) for group in layout.groups],
         "gres_types": _union(cluster.gres_types, names),
         "accounting_tres": _union(cluster.accounting_tres, tres),

@@ -10,6 +10,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _PROFILE = re.compile(r"[0-9A-Za-z][A-Za-z0-9_.+-]{0,62}")
 _FEATURE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+JOB_LIST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 TRES = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]{0,126}")
 _PATH = re.compile(r"/[^\s\"#,:]*")
 _SLURM_VALUE = re.compile(r"[^\s\"#=]+")
@@ -46,6 +47,19 @@ def milliseconds(value: Value, least: int, most: int) -> int:
 
 def slice_ms(value: Value) -> int:
     return milliseconds(value, 5, 1000)
+
+
+def slice_range(value: Value) -> tuple[int, int]:
+    """``5ms-100ms``."""
+    what = "a range such as 5ms-100ms"
+    least, _, most = value.text(what).partition("-")
+    try:
+        found = sizes.parse_milliseconds(least), sizes.parse_milliseconds(most)
+    except ValueError:
+        raise value.expected(what) from None
+    if not 5 <= found[0] <= found[1] <= 1000:
+        raise value.expected(f"{what}, within 5ms-1000ms")
+    return found
 
 
 def policy(value: Value) -> str:

@@ -15,12 +15,14 @@ VERSION = 1
 MAX_LINE = 4095
 MAX_SLOTS = 1024
 MAX_TYPES = 64
+MAX_PRESETS = 32
 MAX_GPUS = 32
 MAX_MINOR = 1023
 MAX_SMS = 65535
 
-_TYPE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_RANGE = re.compile(r"([0-9]{1,4})ms-([0-9]{1,4})ms")
 _SLOTS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -37,6 +39,15 @@ class Type:
     max_sms: int
     slice_ms: int
     policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Jobs of these QOSes or partitions may run ahead of their share when they wake up."""
+
+    time_ms: int
+    qos: tuple[str, ...]
+    partitions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +98,21 @@ class VgpuConf:
     backstop: str
     tolerance: int
     tolerance_ms: int
+    slices: tuple[int, int]  # ms: what users may ask for
+    workloads: Mapping[str, int]  # name -> slice in ms
+    bursts: Mapping[str, Burst]
     types: Mapping[str, Type]
     gpu_lines: tuple[_GpuLine, ...]
     slot_lines: tuple[_SlotLine, ...]
+
+    def settings(self) -> dict[str, object]:
+        """What holds on every node, in the words of the file."""
+        return {
+            "Backstop": (self.backstop, self.tolerance, self.tolerance_ms),
+            "Slices": self.slices,
+            "Workload": self.workloads,
+            "Burst": self.bursts,
+        }
 
     def names(self) -> list[str]:
         """The nodes that the file mentions, in natural order."""
@@ -161,6 +184,9 @@ def parse(text: str, name: str = "vgpu.conf") -> VgpuConf:
     return VgpuConf(
         name,
         *(reader.backstop or ("end", 64 << 20, 1000)),
+        reader.slices or (5, 1000),
+        reader.workloads,
+        reader.bursts,
         reader.types,
         tuple(reader.gpu_lines),
         tuple(reader.slot_lines),
@@ -191,6 +217,9 @@ class _Reader:
     def __init__(self) -> None:
         self.has_version = False
         self.backstop: tuple[str, int, int] | None = None
+        self.slices: tuple[int, int] | None = None
+        self.workloads: dict[str, int] = {}
+        self.bursts: dict[str, Burst] = {}
         self.types: dict[str, Type] = {}
         self.gpu_lines: list[_GpuLine] = []
         self.slot_lines: list[_SlotLine] = []
@@ -209,7 +238,8 @@ class _Reader:
             kind = "slot" if "slot" in keys else "gpu"
         if kind not in _KINDS:
             raise ValueError(
-                f"a line begins with Version=, Backstop=, Type= or Node=, not {words[0][0]}="
+                "a line begins with Version=, Backstop=, Slices=, Workload=, Burst=, Type= or "
+                f"Node=, not {words[0][0]}="
             )
         if not self.has_version and kind != "version":
             raise ValueError(f"the first line is Version={VERSION}")
@@ -231,8 +261,40 @@ class _Reader:
             _milliseconds("ToleranceTime", fields.get("tolerancetime", "1000ms"), 1, 3_600_000),
         )
 
+    def add_slices(self, _number: int, fields: Mapping[str, str]) -> None:
+        if self.slices:
+            raise ValueError("Slices= is stated twice; once is right")
+        match = _RANGE.fullmatch(fields["slices"])
+        least, most = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not 5 <= least <= most <= 1000:
+            raise ValueError(f"Slices={fields['slices']}: a range within 5ms-1000ms is expected")
+        self.slices = least, most
+
+    def add_workload(self, _number: int, fields: Mapping[str, str]) -> None:
+        name = _name("Workload", fields["workload"])
+        if name in self.workloads:
+            raise ValueError(f"Workload={name} is there already; a name is used once")
+        if len(self.workloads) == MAX_PRESETS:
+            raise ValueError(f"more than {MAX_PRESETS} workloads")
+        self.workloads[name] = _milliseconds("Slice", fields["slice"], 5, 1000)
+
+    def add_burst(self, _number: int, fields: Mapping[str, str]) -> None:
+        name = _name("Burst", fields["burst"])
+        if name in self.bursts:
+            raise ValueError(f"Burst={name} is there already; a name is used once")
+        if len(self.bursts) == MAX_PRESETS:
+            raise ValueError(f"more than {MAX_PRESETS} burst classes")
+        lists = [fields.get(key, "") for key in ("qos", "partition")]
+        if not any(lists):
+            raise ValueError("a Burst= line needs QOS= or Partition=")
+        if max(map(len, lists)) > 255:
+            raise ValueError("at most 255 characters are expected in QOS= and Partition=")
+        qos, partitions = (tuple(text.split(",")) if text else () for text in lists)
+        time_ms = _milliseconds("Time", fields["time"], 1, 10_000)
+        self.bursts[name] = Burst(time_ms, qos, partitions)
+
     def add_type(self, _number: int, fields: Mapping[str, str]) -> None:
-        name = _type_name(fields["type"])
+        name = _name("Type", fields["type"])
         if name in self.types:
             raise ValueError(f"Type={name} is there already; a name is used once")
         if len(self.types) == MAX_TYPES:
@@ -265,7 +327,7 @@ class _Reader:
         self.gpu_lines.append(_GpuLine(number, _nodes(fields["node"]), gpu))
 
     def add_slots(self, number: int, fields: Mapping[str, str]) -> None:
-        name = _type_name(fields["type"])
+        name = _name("Type", fields["type"])
         if name not in self.types:
             raise ValueError(f"Type={name} is not known here; its Type= line comes before")
         first, last = _slot_range(fields["slot"])
@@ -283,6 +345,9 @@ _KINDS: dict[
 ] = {
     "version": (_Reader.add_version, ["Version"], []),
     "backstop": (_Reader.add_backstop, ["Backstop"], ["Tolerance", "ToleranceTime"]),
+    "slices": (_Reader.add_slices, ["Slices"], []),
+    "workload": (_Reader.add_workload, ["Workload", "Slice"], []),
+    "burst": (_Reader.add_burst, ["Burst", "Time"], ["QOS", "Partition"]),
     "type": (_Reader.add_type, ["Type", "Memory", "SMs"], ["MaxSMs", "Slice", "Policy"]),
     "gpu": (_Reader.add_gpu, ["Node", "GPU", "Memory", "SMs"], ["Reserve", "UUID"]),
     "slot": (_Reader.add_slots, ["Node", "Slot", "Type", "GPU"], []),
@@ -343,9 +408,9 @@ def _memory(text: str) -> int:
     return size
 
 
-def _type_name(text: str) -> str:
-    if not _TYPE_NAME.fullmatch(text):
-        raise ValueError(f"Type={text}: 1 to 63 letters, digits or _ - . are expected")
+def _name(key: str, text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{key}={text}: 1 to 63 letters, digits or _ - . are expected")
     return text
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gres.check.finding import Finding
 from gres.check.state import State
 from pysched import sizes
-from pysched.vgpuconf import Node, Slot, VgpuConfError
+from pysched.vgpuconf import Node, Slot, VgpuConf, VgpuConfError
 
 _AGAIN = "copy vgpu.conf to the node again, then restart vgpud there"
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -21,6 +21,15 @@ def check(state: State) -> Iterator[Finding]:
     if state.conf is None:
         yield _refused(path, state.missing["vgpu.conf"])
         return
+    different = changed_settings(state.expected_conf, state.conf)
+    if different:
+        yield Finding(
+            "vgpu-conf",
+            str(path),
+            f"the lines {', '.join(different)} are not as the plan has them",
+            "vgpud and sbatch follow other rules than the plan's",
+            f"run vgpu config generate, {_AGAIN}",
+        )
     for name in state.group_of():
         try:
             found = state.conf.node(name)
@@ -39,6 +48,12 @@ def check(state: State) -> Iterator[Finding]:
                 (name,),
             )
     yield from _vgpud(state, path)
+
+
+def changed_settings(wanted: VgpuConf, found: VgpuConf) -> list[str]:
+    """``Backstop=``, ``Slices=`` … that differ."""
+    there = found.settings()
+    return [f"{key}=" for key, value in wanted.settings().items() if there[key] != value]
 
 
 def _refused(path: Path, error: str, name: str | None = None) -> Finding:

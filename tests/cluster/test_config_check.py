@@ -319,6 +319,11 @@ def test_that_a_stale_vgpu_conf_is_found(cluster: RunningCluster) -> None:
     assert found["nodes"] == ["n1", "n2"]
 
 
+def test_that_other_rules_in_vgpu_conf_are_found(cluster: RunningCluster) -> None:
+    edit(cluster, "vgpu.conf", "Workload=cnn Slice=15ms", "Workload=cnn Slice=9ms")
+    assert "Workload=" in the_finding(cluster, "vgpu-conf")["what"]
+
+
 def test_that_an_overcommitted_vgpu_conf_is_found(cluster: RunningCluster) -> None:
     edit(cluster, "vgpu.conf", "Memory=4GiB SMs=15 MaxSMs=30", "Memory=4GiB SMs=30 MaxSMs=30")
     found = the_finding(cluster, "vgpu-conf")

@@ -37,8 +37,12 @@ nodes:
       - gpu: 0
         uuid: GPU-01234567-89ab-cdef-0123-456789abcdef
         vgpus: {a100-2g: 3}
+workloads: {cnn: 15ms, llm: 8ms}
+bursts:
+  urgent: {time: 50ms, qos: [high], partitions: [inference, live]}
 cluster:
   slurm: 22.05
+  slices: 5ms-100ms
   plugin_dir: [/usr/lib/slurm, /opt/slurm/lib]
   runtime_dir: /run/vgpu
   gres_types: [nic]
@@ -438,6 +442,20 @@ MALFORMED = [
     ),
     _m("{t4-2g: 7}", "{t4-2g: 9}", "nodes[1].gpus[0].vgpus", "40 SMs of t4", "45"),
     _m("max_sms: 40", "max_sms: 41", "nodes[1].gpus[0].vgpus.t4-2g", "40 SMs", "41", at="t4-2g: 7"),
+    # --- workloads and bursts ---------------------------------------------------------------------
+    _m("{cnn: 15ms,", "{cnn: 2ms,", "workloads.cnn", "5ms to 1000ms", '"2ms"'),
+    _m("{cnn: 15ms,", "{cnn: 15,", "workloads.cnn", "10ms", '"15"'),
+    _m("{cnn: 15ms,", "{9: 15ms,", "workloads.9", "begins with a letter"),
+    _m("workloads: {cnn: 15ms, llm: 8ms}", "workloads: [cnn]", "workloads", "a list"),
+    _m("{time: 50ms, qos", "{qos", "bursts.urgent", "time", "none"),
+    _m("time: 50ms,", "time: 0ms,", "bursts.urgent.time", "1ms to 10000ms"),
+    _m("time: 50ms,", "time: 1m,", "bursts.urgent.time", '"1m"'),
+    _m("qos: [high]", "qos: ['a,b']", "bursts.urgent.qos[0]", "QOS"),
+    _m(", qos: [high], partitions: [inference, live]", "", "bursts.urgent", "qos or partitions"),
+    _m("[inference, live]", "[inference, inference]", "bursts.urgent.partitions[1]", "once"),
+    _m("slices: 5ms-100ms", "slices: 100ms-5ms", "cluster.slices", "within 5ms-1000ms"),
+    _m("slices: 5ms-100ms", "slices: 100ms", "cluster.slices", "5ms-100ms", '"100ms"'),
+    _m("slices: 5ms-100ms", "slices: 1ms-100ms", "cluster.slices", "within 5ms-1000ms"),
     # --- cluster ---------------------------------------------------------------------------------
     _m("slurm: 22.05\n", "slurm: 2205\n", "cluster.slurm", "22.05", '"2205"'),
     _m("slurm: 22.05\n", "slurm: 22\n", "cluster.slurm", '"22"'),

@@ -138,6 +138,13 @@ def test_that_a_new_kind_of_gres_restarts_slurm_everywhere(changed: Changed) -> 
     assert "systemctl stop slurmd on all nodes" in found["steps"]
 
 
+def test_that_new_rules_restart_vgpud_everywhere(changed: Changed) -> None:
+    found = changed(("defaults:\n", "workloads: {cnn: 9ms}\ndefaults:\n"))
+    assert found["cluster"] == ["Workload= of vgpu.conf"]
+    assert [step.split(" ")[0] for step in found["steps"]] == ["vgpu", "systemctl", "vgpu"]
+    assert found["steps"][1] == "systemctl restart vgpud on all nodes"
+
+
 def test_that_changes_are_readable(run: Callable[..., Result]) -> None:
     done = run([("small: 8", "small: 9")])
     assert done.exit_code == 1

@@ -13,6 +13,9 @@ GOOD = """\
 # the example of docs/vgpu.conf.md
 Version=1
 Backstop=warn Tolerance=64MiB ToleranceTime=500ms
+Slices=5ms-100ms
+Workload=cnn Slice=15ms
+Burst=urgent Time=50ms QOS=high,top Partition=inference
 Type=a100-4g Memory=4GiB SMs=15 MaxSMs=30
 Type=a100-2g Memory=2GiB SMs=10 MaxSMs=25 Slice=20ms Policy=cap   # comment
 
@@ -45,6 +48,14 @@ def test_that_settings_of_the_backstop_are_read() -> None:
     assert vgpuconf.parse("Version=1").backstop == "end"
 
 
+def test_that_settings_of_gpu_time_are_read() -> None:
+    conf = vgpuconf.parse(GOOD)
+    assert conf.slices == (5, 100)
+    assert conf.workloads == {"cnn": 15}
+    assert conf.bursts == {"urgent": vgpuconf.Burst(50, ("high", "top"), ("inference",))}
+    assert vgpuconf.parse("Version=1").slices == (5, 1000)
+
+
 def test_that_a_node_that_is_not_mentioned_has_no_vgpus() -> None:
     conf = vgpuconf.parse(GOOD)
     assert conf.node("m1").slots == ()
@@ -60,27 +71,33 @@ def test_that_a_node_that_is_not_mentioned_has_no_vgpus() -> None:
         ("Backstop=warn", "Backstop=kill", 3, "end, warn, off"),
         ("ToleranceTime=500ms", "ToleranceTime=500", 3, "milliseconds"),
         ("Tolerance=64MiB", "Tolerance=64MB", 3, "write 64MiB"),
-        ("Type=a100-4g Memory=4GiB", "Type=a100-4g Memory=4GB", 4, "write 4GiB"),
-        ("Type=a100-4g Memory=4GiB", "Type=a100-4g Memory=0K", 4, "more than nothing"),
-        ("Type=a100-4g Memory=4GiB", "Type=a/b Memory=4GiB", 4, "letters, digits"),
-        ("Type=a100-4g Memory=4GiB", "Type=a100-4g", 4, "Memory= is missing"),
-        ("SMs=15 MaxSMs=30", "SMs=15 MaxSMs=10", 4, "from 15 to 65535"),
-        ("SMs=15 MaxSMs=30", "SMs=15 sms=30", 4, "twice"),
-        ("SMs=15 MaxSMs=30", "SMs=15 Cores=30", 4, "keys of this line are"),
-        ("SMs=15 MaxSMs=30", "SMs=15 MaxSMs", 4, "not Key=Value"),
-        ("Type=a100-2g Memory", "Type=a100-4g Memory", 5, "already"),
-        ("Slice=20ms", "Slice=2ms", 5, "5ms to 1000ms"),
-        ("Policy=cap", "Policy=hard", 5, "share, cap"),
-        ("Reserve=512MiB", "Reserve=40GiB", 7, "leaves nothing"),
-        ("GPU=0 Memory", "GPU=1024 Memory", 7, "0 to 1023"),
-        ("GPU-01234567", "GPU-0123456", 8, "GPU-xxxxxxxx"),
-        ("Slot=0 Type=a100-4g", "Slot=0 Type=a100-8g", 9, "not known"),
-        ("Slot=0 Type", "Slot=3-1 Type", 9, "index or a range"),
-        ("Slot=2-4 Type", "Slot=2-1024 Type", 11, "0 to 1023"),
-        ("GPU=0,1", "GPU=0;1", 11, "whole number"),
-        ("Node=n[001-004] Slot=0", "Node=n[ Slot=0", 9, "host list"),
-        ("# comment", "\x01", 5, "control character"),
-        ("Node=n[001-004] Slot=0", "Slots=0", 9, "a line begins with"),
+        ("Type=a100-4g Memory=4GiB", "Type=a100-4g Memory=4GB", 7, "write 4GiB"),
+        ("Type=a100-4g Memory=4GiB", "Type=a100-4g Memory=0K", 7, "more than nothing"),
+        ("Type=a100-4g Memory=4GiB", "Type=a/b Memory=4GiB", 7, "letters, digits"),
+        ("Type=a100-4g Memory=4GiB", "Type=a100-4g", 7, "Memory= is missing"),
+        ("SMs=15 MaxSMs=30", "SMs=15 MaxSMs=10", 7, "from 15 to 65535"),
+        ("SMs=15 MaxSMs=30", "SMs=15 sms=30", 7, "twice"),
+        ("SMs=15 MaxSMs=30", "SMs=15 Cores=30", 7, "keys of this line are"),
+        ("SMs=15 MaxSMs=30", "SMs=15 MaxSMs", 7, "not Key=Value"),
+        ("Slices=5ms-100ms", "Slices=100ms-5ms", 4, "within 5ms-1000ms"),
+        ("Slices=5ms-100ms", "Slices=5ms-6ms\nSlices=5ms-6ms", 5, "twice"),
+        ("Slice=15ms", "Slice=1ms", 5, "5ms to 1000ms"),
+        ("Workload=cnn Slice=15ms", "Workload=cnn", 5, "Slice= is missing"),
+        ("Time=50ms", "Time=0ms", 6, "1ms to 10000ms"),
+        (" QOS=high,top Partition=inference", "", 6, "needs QOS= or Partition="),
+        ("Type=a100-2g Memory", "Type=a100-4g Memory", 8, "already"),
+        ("Slice=20ms", "Slice=2ms", 8, "5ms to 1000ms"),
+        ("Policy=cap", "Policy=hard", 8, "share, cap"),
+        ("Reserve=512MiB", "Reserve=40GiB", 10, "leaves nothing"),
+        ("GPU=0 Memory", "GPU=1024 Memory", 10, "0 to 1023"),
+        ("GPU-01234567", "GPU-0123456", 11, "GPU-xxxxxxxx"),
+        ("Slot=0 Type=a100-4g", "Slot=0 Type=a100-8g", 12, "not known"),
+        ("Slot=0 Type", "Slot=3-1 Type", 12, "index or a range"),
+        ("Slot=2-4 Type", "Slot=2-1024 Type", 14, "0 to 1023"),
+        ("GPU=0,1", "GPU=0;1", 14, "whole number"),
+        ("Node=n[001-004] Slot=0", "Node=n[ Slot=0", 12, "host list"),
+        ("# comment", "\x01", 8, "control character"),
+        ("Node=n[001-004] Slot=0", "Slots=0", 12, "a line begins with"),
     ],
 )
 def test_that_an_error_names_the_line(old: str, new: str, line: int, words: str) -> None:
