@@ -39,13 +39,14 @@ static bool is_first_node(const slurm_job_info_t *job, const char *node)
 /* The batch script comes first in its job and speaks for it; of the others the first one does. */
 static bool is_ours_to_tell(const struct vgpu_plugin *plugin, const slurm_job_info_t *job)
 {
+    uint32_t step = plugin->step.step;
     char told[VGPU_ERROR_MAX];
     if (!is_first_node(job, plugin->node))
         return false;
-    if (plugin->step.step == SLURM_BATCH_SCRIPT)
-        return true;
-    return !job->batch_flag && segment_get(job->admin_comment ? job->admin_comment : "", "gpus",
-                                           told, sizeof told) != 0;
+    if (step == SLURM_BATCH_SCRIPT || job->batch_flag)
+        return step == SLURM_BATCH_SCRIPT;
+    return segment_get(job->admin_comment ? job->admin_comment : "", "gpus", told, sizeof told) !=
+           0;
 }
 
 /* The job's comment with this placement, malloc'ed. */
@@ -103,6 +104,7 @@ void placement_tell(const struct vgpu_plugin *plugin)
 {
     vgpu_error_t answer;
     uint32_t step = plugin->step.step;
-    if (step == SLURM_BATCH_SCRIPT || step == SLURM_INTERACTIVE_STEP || step == 0)
+    bool first = step == SLURM_BATCH_SCRIPT || step == SLURM_INTERACTIVE_STEP || step == 0;
+    if (first || plugin->step.conf->n_bursts > 0)
         controller_run(placement_work, plugin, WAIT_MS, &answer);
 }

@@ -44,11 +44,22 @@ def test_right_values_are_accepted_and_reach_the_node(cluster: RunningCluster) -
     cluster.check("scancel", str(job))
 
 
+@pytest.mark.parametrize("command", ["srun", "sbatch"])
 def test_an_option_that_was_forged_past_the_check_fails_the_step_with_a_sentence(
-    cluster: RunningCluster,
+    cluster: RunningCluster, command: str
 ) -> None:
-    done = cluster.srun("--gres=vgpu:1", "true", env={"_SLURM_SPANK_OPTION_vgpu_vgpu_slice": "1ms"})
-    assert done.returncode == 0 or "5ms to 1000ms" in done.stderr
+    env = {"_SLURM_SPANK_OPTION_vgpu_vgpu_slice": "1ms"}
+    if command == "srun":
+        done = cluster.srun("-Q", "-w", "n1", "--gres=vgpu:1", "echo", "ran", env=env)
+        code, text = done.returncode, done.stderr + done.stdout
+    else:
+        options = ("--parsable", "--gres=vgpu:1", "-w", "n1", "-o", "/home/alice/%j.out")
+        printed = cluster.check("sbatch", *options, "--wrap", "echo ran", user="alice", env=env)
+        job = cluster.wait(int(printed))
+        code, text = job.exit_code, job.output
+    assert code == 1
+    assert "error: vgpu: node n1: --vgpu-slice=1ms: 5ms to 1000ms" in text.splitlines()[0]
+    assert "ran\n" not in text
 
 
 def test_help_lists_every_option(cluster: RunningCluster) -> None:

@@ -1,10 +1,11 @@
 """Wait for what a cluster does in its own time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tests.cluster.running import RunningCluster
+from tests.cluster.running import PYTHON, RunningCluster
 
 Found = TypeVar("Found")
 _POLL = 0.05
@@ -47,3 +48,34 @@ def until_count(cluster: RunningCluster, node: str, count: int) -> list[dict[str
 
     until(look, f"{node} has {count} bindings")
     return found
+
+
+_AGENT = """
+import socket, sys
+path, answer = sys.argv[1:]
+server = socket.socket(socket.AF_UNIX)
+server.bind(path)
+server.listen()
+print("ready", flush=True)
+while True:
+    link, _ = server.accept()
+    print(link.makefile().readline(), end="", flush=True)
+    link.sendall(answer.encode() + b"\\n")
+    link.close()
+"""
+
+
+@contextmanager
+def agent(cluster: RunningCluster, node: str, answer: str) -> Iterator[list[str]]:
+    """An agent that gives every step of the node this answer. Afterwards: what it was asked."""
+    socket = f"/run/vgpu/{node}/agent.sock"
+    questions: list[str] = []
+    process = cluster.popen(PYTHON, "-c", _AGENT, socket, answer)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield questions
+    finally:
+        process.kill()
+        questions += process.communicate()[0].splitlines()
+        cluster.check("rm", socket)
