@@ -1,4 +1,4 @@
-"""A step asks its node's agent which GPUs to take. Advice is followed if it can be, and never needed."""
+"""A step asks its node's agent which GPUs to take; the answer is welcome and never needed."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 
 from tests.cluster.running import RunningCluster
 from tests.cluster.waiting import admin_comment, agent, until_bound
-
 
 AGENT = "/run/vgpu/n1/agent.sock"
 

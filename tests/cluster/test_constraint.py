@@ -41,7 +41,7 @@ def test_a_slot_that_is_bound_away_from_home_can_be_used(constrained: RunningClu
 
 
 def test_who_has_no_slot_has_no_gpu_even_without_the_covers(constrained: RunningCluster) -> None:
-    """The cgroup and the covers each keep the GPUs shut: the first is seen where the second ends."""
+    """Seen from a process in the step's cgroup that has the node's own view of /dev."""
     done = constrained.srun("-w", "n1", "sh", "-c", f"cuprobe devices; {OPEN_ALL}")
     assert lines(done.stdout)[0]["result"] == NO_DEVICE
     assert "opened" not in done.stdout
