@@ -17,6 +17,8 @@ FILES = {
     "slurm-vgpu.conf": "slurm.conf.j2",
     "vgpu.conf": "vgpu.conf.j2",
     "plugstack.conf.d/vgpu.conf": "plugstack.conf.j2",
+    "vgpu-hints/tmpfiles.conf": "tmpfiles.conf.j2",
+    "vgpu-hints/cgroup.conf": "cgroup.conf.j2",
 }
 _SHIPPED = Path(__file__).with_name("templates")
 

@@ -7,7 +7,28 @@ PYTHON_DATA     := *.py *.j2 *.json *.csv *.conf
 # Commands: NAME=MODULE with a function main.
 PYTHON_COMMANDS := vgpu=pysched.cli.main vgpu-agent=pysched.agent.main vgpu-select=pysched.select.main
 
+# Man pages and shell completion come from the commands themselves.
+PYTHON_SOURCES := $(shell find pysched/cli -name '*.py') packaging/man.py packaging/completion.py docs/plan.md docs/vgpu.conf.md
+$(B)/man/.made: $(PYTHON_SOURCES) | $(B)/.setup
+	@rm -rf $(@D) && PYTHONPATH=$(CURDIR) $(PY) packaging/man.py $(@D)
+	@touch $@
+$(B)/completion/.made: $(PYTHON_SOURCES) | $(B)/.setup
+	@rm -rf $(@D) && PYTHONPATH=$(CURDIR) $(PY) packaging/completion.py $(@D)
+	@touch $@
+ALL += $(B)/man/.made $(B)/completion/.made
+
+MANDIR     = $(PREFIX)/share/man
+COMPLETION = share/bash-completion/completions/vgpu share/zsh/site-functions/_vgpu \
+	share/fish/vendor_completions.d/vgpu.fish
+
 install::
+	@for page in $(B)/man/*.[15]; do \
+		install -D -m 644 $$page "$(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}" || exit; \
+	done
+	@for file in $(COMPLETION); do \
+		install -D -m 644 $(B)/completion/$${file##*/} "$(DESTDIR)$(PREFIX)/$$file" || exit; \
+	done
+	@install -D -m 644 gres/plan.schema.json "$(DESTDIR)$(DATADIR)/plan.schema.json"
 	@for file in $$(cd $(CURDIR) && find $(PYTHON_PACKAGES) -type f \( -false $(PYTHON_DATA:%=-o -name '%') \)); do \
 		install -D -m 644 $$file "$(DESTDIR)$(PYTHONLIB)/$$file" || exit; \
 	done
@@ -27,6 +48,8 @@ install::
 
 # An empty ld.so.preload may be ours; one with a line is the site's.
 uninstall::
+	rm -f "$(DESTDIR)$(MANDIR)"/man1/vgpu*.1 "$(DESTDIR)$(MANDIR)"/man5/vgpu*.5
+	rm -f $(COMPLETION:%="$(DESTDIR)$(PREFIX)/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/lib/slurm-vgpu" "$(DESTDIR)$(DATADIR)"
 	rm -f $(foreach command,$(PYTHON_COMMANDS),"$(DESTDIR)$(PREFIX)/bin/$(firstword $(subst =, ,$(command)))")
 	@test -s "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || rm -f "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"
