@@ -220,9 +220,9 @@ void gpusim_faults_refresh(struct gpusim_faults *faults, struct gpusim_state *st
         faults->version = version;
         if (file)
             fclose(file);
-        if (state)
-            apply(faults->list, version, state);
     }
+    if (state && version != state->faults_applied) /* also when the file went away */
+        apply(faults->list, version, state);
     pthread_mutex_unlock(&faults->lock);
 }
 

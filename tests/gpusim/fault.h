@@ -47,4 +47,7 @@ bool gpusim_faults_value(struct gpusim_faults *faults, const char *key, uint32_t
 
 bool gpusim_faults_hide(struct gpusim_faults *faults, const char *symbol);
 
+/* hide.c: make the library that contains the address forget its hidden symbols. */
+void gpusim_hide_symbols(struct gpusim_faults *faults, const void *inside);
+
 #endif

@@ -2,13 +2,10 @@
 #include "access.h"
 #include "sim.h"
 
-#include <elf.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .process = -1};
@@ -142,8 +139,8 @@ static CUresult initialise(void)
         TRY(pool_default(i));
     }
     pthread_atfork(NULL, NULL, after_fork);
-    bool faults = gpusim_faults_open(&sim.faults, directory());
-    sim_guard = faults ? SIM_FAULTS : 0;
+    gpusim_faults_refresh(&sim.faults, sim.state);
+    sim_guard = sim.faults.version ? SIM_FAULTS : 0;
     return CUDA_SUCCESS;
 }
 
@@ -161,8 +158,9 @@ CUresult sim_enter(enum sim_call call, void *out, size_t out_size)
     const struct sim_call_info *info = &sim_calls[call];
     if (sim_guard & SIM_FORKED)
         return call == SIM_CALL_cuInit || !info->early ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
-    if (sim_guard & SIM_NOT_READY)
-        return info->early ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    NEED(!(sim_guard & SIM_NOT_READY) || info->early, CUDA_ERROR_NOT_INITIALIZED);
+    if (!sim.faults.version)
+        return CUDA_SUCCESS;
     bool garbage = false;
     gpusim_faults_refresh(&sim.faults, sim.state);
     int code = gpusim_fault(&sim.faults, info->name, &garbage);
@@ -171,65 +169,11 @@ CUresult sim_enter(enum sim_call call, void *out, size_t out_size)
     return (CUresult)code;
 }
 
-/* --- hidden symbols ------------------------------------------------------------------------- */
-
-/* Number of symbols, from the GNU hash table: one more than the highest in any chain. */
-static unsigned count_symbols(const uint32_t *hash)
-{
-    uint32_t buckets = hash[0], first = hash[1], words = hash[2], last = 0;
-    const uint32_t *bucket = hash + 4 + (size_t)words * 2, *chain = bucket + buckets;
-    for (uint32_t i = 0; i < buckets; i++)
-        if (bucket[i] > last)
-            last = bucket[i];
-    while (last >= first && !(chain[last - first] & 1))
-        last++;
-    return last + 1;
-}
-
-/* Make the library's own symbol table forget a name: a symbol whose value is 0 is not found. */
-static int hide_symbols(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    (void)arg;
-    const ElfW(Dyn) *dyn = NULL;
-    bool ours = false;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + p->p_vaddr, here = (uintptr_t)&sim;
-        if (p->p_type == PT_DYNAMIC)
-            dyn = (const ElfW(Dyn) *)start;
-        ours = ours || (p->p_type == PT_LOAD && here >= start && here < start + p->p_memsz);
-    }
-    if (!ours || !dyn)
-        return 0;
-    ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    const uint32_t *hash = NULL;
-    for (; dyn->d_tag != DT_NULL; dyn++) {
-        if (dyn->d_tag == DT_SYMTAB)
-            symbols = (ElfW(Sym) *)dyn->d_un.d_ptr;
-        else if (dyn->d_tag == DT_STRTAB)
-            strings = (const char *)dyn->d_un.d_ptr;
-        else if (dyn->d_tag == DT_GNU_HASH)
-            hash = (const uint32_t *)dyn->d_un.d_ptr;
-    }
-    if (!symbols || !strings || !hash)
-        return 1;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (unsigned i = 0, n = count_symbols(hash); i < n; i++) {
-        if (!symbols[i].st_value || !gpusim_faults_hide(&sim.faults, strings + symbols[i].st_name))
-            continue;
-        void *start = (void *)((uintptr_t)&symbols[i] / page * page);
-        mprotect(start, 2 * page, PROT_READ | PROT_WRITE);
-        symbols[i].st_value = 0;
-    }
-    return 1;
-}
-
+/* Symbols are hidden before anybody can look for them. */
 __attribute__((constructor)) static void load(void)
 {
     if (!gpusim_faults_open(&sim.faults, directory()))
         return;
     gpusim_faults_refresh(&sim.faults, NULL);
-    dl_iterate_phdr(hide_symbols, NULL);
+    gpusim_hide_symbols(&sim.faults, &sim);
 }
