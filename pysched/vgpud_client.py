@@ -132,6 +132,7 @@ class ListReply(ctypes.Structure):
         ("slice_us", _u32),
         ("reserved", _u32),
         ("workload", _NAME),
+        ("burst_class", _NAME),
     ]
 
 
@@ -188,6 +189,7 @@ class Binding:
     switches: int
     slice_us: int
     workload: str
+    burst_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,4 +354,5 @@ def _binding(reply: Any) -> Binding:
         switches=reply.switches,
         slice_us=reply.slice_us,
         workload=_text(reply.workload),
+        burst_class=_text(reply.burst_class),
     )

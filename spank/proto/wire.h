@@ -141,6 +141,7 @@ struct vgpu_list_reply {
     uint32_t slice_us;
     uint32_t reserved;
     char workload[VGPU_NAME_MAX];
+    char burst_class[VGPU_NAME_MAX];
 };
 
 struct vgpu_policy_request {

@@ -15,6 +15,8 @@
 #define SAMPLE_AGE_NS                                                                              \
     (100 * NS_PER_MS) /* VGPU_LIST takes figures of the driver that are not older */
 #define SAMPLE_WAIT_NS (300 * NS_PER_MS)
+#define OLD_NS         (2 * NS_PER_SEC) /* and are not known when they are older than this */
+#define SLOW_NS        (5 * NS_PER_SEC) /* a driver that was slow is given a rest */
 
 /* --- unbinding ------------------------------------------------------------------------------- */
 
@@ -95,6 +97,14 @@ static struct vgpu *next_vgpu(const struct daemon *daemon, uint64_t after)
     return best;
 }
 
+/* Not if there is no NVML, if its figures are new, or if it did not answer in time just now. */
+static bool is_worth_waiting(const struct gpu *gpu)
+{
+    uint64_t now = now_ns();
+    return gpu->sample && now - gpu->sample->started_ns > SAMPLE_AGE_NS &&
+           (gpu->sample->started_ns >= gpu->slow_at || now - gpu->slow_at > SLOW_NS);
+}
+
 static void handle_list(struct conn *conn, const void *message)
 {
     const struct vgpu_list_request *request = message;
@@ -103,10 +113,9 @@ static void handle_list(struct conn *conn, const void *message)
         conn_status(conn, VGPU_LIST, VGPU_NOT_FOUND, "that was the last one");
         return;
     }
-    const struct sample *sample = conn->daemon->gpus[vgpu->gpu].sample;
     conn->vgpu_id = request->after;
     conn->gpu = vgpu->gpu;
-    if (!sample || (sample->started_ns && now_ns() - sample->started_ns < SAMPLE_AGE_NS)) {
+    if (!is_worth_waiting(&conn->daemon->gpus[vgpu->gpu])) {
         answer_list(conn);
         return;
     }
@@ -119,7 +128,7 @@ static uint64_t driver_bytes(const struct vgpu *vgpu)
 {
     const struct sample *sample = vgpu->daemon->gpus[vgpu->gpu].sample;
     uint64_t bytes = vgpu->stray_bytes;
-    if (!sample || sample->failed || !sample->started_ns)
+    if (!sample || sample->failed || now_ns() - sample->started_ns > OLD_NS)
         return UINT64_MAX;
     for (uint32_t entry = 0; entry < VGPU_MAX_PROCESSES; entry++) {
         const struct process *process = vgpu->entries[entry];
@@ -180,6 +189,7 @@ void answer_list(struct conn *conn)
     vgpu_head_init(&reply.head, VGPU_LIST, sizeof reply);
     count_processes(vgpu, &reply);
     memcpy(reply.workload, vgpu->record->workload, sizeof reply.workload);
+    memcpy(reply.burst_class, vgpu->record->burst_class, sizeof reply.burst_class);
     gputime_numbers(vgpu, &reply);
     conn_send(conn, &reply, sizeof reply, NULL, 0);
 }
