@@ -109,6 +109,19 @@ static void intruder(struct daemon *daemon, int gpu, struct owner owner,
     act(daemon, owner, found->pid, text, is_news(daemon, found->pid));
 }
 
+/* The vGPU of an owner on a GPU; a step's own one first. NULL: there is none. */
+static struct vgpu *vgpu_of_owner(struct daemon *daemon, struct owner owner, int gpu)
+{
+    const struct step *step =
+        owner.kind == OWNER_STEP ? step_find(daemon, owner.job, owner.step) : NULL;
+    for (uint32_t i = 0; step && i < step->record->n_vgpus; i++) {
+        struct vgpu *vgpu = vgpu_find(daemon, step->record->vgpus[i]);
+        if (vgpu && vgpu->gpu == gpu)
+            return vgpu;
+    }
+    return owner.kind == OWNER_OTHER ? NULL : vgpu_of_job(daemon, owner.job, gpu);
+}
+
 /* A process attached or not: the vGPU that its memory of the GPU counts for; NULL: none, it is an
  * intruder or nobody. */
 static struct vgpu *vgpu_of(struct daemon *daemon, int gpu, const struct nvml_process *found)
@@ -120,7 +133,7 @@ static struct vgpu *vgpu_of(struct daemon *daemon, int gpu, const struct nvml_pr
     struct owner owner = owner_find(daemon, found->pid);
     if (owner.kind == OWNER_NONE)
         return NULL;
-    struct vgpu *vgpu = owner.kind == OWNER_OTHER ? NULL : vgpu_of_job(daemon, owner.job, gpu);
+    struct vgpu *vgpu = vgpu_of_owner(daemon, owner, gpu);
     if (!vgpu)
         intruder(daemon, gpu, owner, found);
     else

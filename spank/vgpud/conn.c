@@ -17,7 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FEW_CONNS 64 /* what a step, and root, may always have */
+#define FEW_CONNS  64                       /* what a step, and root, may always have */
+#define MANY_CONNS (2 * VGPU_MAX_PROCESSES) /* more than a step can have a use for */
 
 /* Longest message that anybody sends; longer ones (of a newer minor version) are cut. */
 union request {
@@ -93,6 +94,8 @@ static bool may_have_another(const struct daemon *daemon, const struct step *ste
     uint32_t share = daemon->max_conns / (daemon->n_steps + 1);
     if (share < FEW_CONNS)
         share = FEW_CONNS;
+    if (share > MANY_CONNS)
+        share = MANY_CONNS;
     return daemon->n_conns < daemon->max_conns && (!step || step->n_conns < share);
 }
 
@@ -133,7 +136,8 @@ void conn_accept(struct daemon *daemon, int listener, struct step *step)
     conn->source = (struct loop_source){.fd = fd, .ready = conn_ready};
     conn->step = step;
     conn->is_root = !step;
-    if (loop_add(&daemon->loop, &conn->source, EPOLLIN)) {
+    if (step ? loop_group_add(&step->group, &conn->source, EPOLLIN)
+             : loop_add(&daemon->loop, &conn->source, EPOLLIN)) {
         close(fd);
         free(conn);
         return;
@@ -157,7 +161,7 @@ void conn_close(struct conn *conn)
     daemon->n_conns--;
     if (conn->step)
         conn->step->n_conns--;
-    loop_remove(&daemon->loop, &conn->source);
+    loop_remove(&conn->source);
     if (conn->process)
         process_check_image(conn->process);
     if (conn->waiting == VGPU_UNBIND_JOB) /* who asked has lost patience */
@@ -167,9 +171,15 @@ void conn_close(struct conn *conn)
 
 void conn_forget_step(struct step *step)
 {
-    for (struct conn *conn = step->daemon->conns; conn; conn = conn->next)
-        if (conn->step == step)
-            conn->step = NULL;
+    struct conn *next;
+    for (struct conn *conn = step->daemon->conns; conn; conn = next) {
+        next = conn->next;
+        if (conn->step != step)
+            continue;
+        conn->step = NULL;
+        if (loop_add(&step->daemon->loop, &conn->source, EPOLLIN))
+            conn_close(conn);
+    }
 }
 
 void conn_forget_process(struct process *process)

@@ -18,6 +18,7 @@ struct gpu {
     uint64_t failing_since; /* NVML does not answer for it; 0: it does */
     uint64_t context_bytes; /* smallest that any process was measured with: what a context takes at
                                least */
+    uint64_t slow_at;       /* when it last did not answer in time; 0: never */
     bool backstop_due;      /* the next sample is for the backstop too */
     struct gputime_gpu *time; /* NULL: no vGPU has been on it yet */
 };
@@ -27,6 +28,7 @@ struct step {
     struct step *next;
     struct daemon *daemon;
     struct step_record *record;
+    struct loop_group group;     /* its listener and connections */
     struct loop_source listener; /* attach.sock */
     struct loop_source holder;   /* pidfd of the process that keeps the account descriptors */
     int dir;

@@ -10,7 +10,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define BATCH 64
+#define BATCH   64
+#define REST_NS NS_PER_MS
 
 struct loop_garbage {
     struct loop_garbage *next;
@@ -74,20 +75,75 @@ void loop_fini(struct loop *loop)
         close(loop->epoll);
 }
 
-int loop_add(struct loop *loop, struct loop_source *source, uint32_t events)
+static int control(int epoll, int operation, struct loop_source *source, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = source};
-    return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, source->fd, &event);
+    return epoll_ctl(epoll, operation, source->fd, &event);
 }
 
-void loop_remove(struct loop *loop, struct loop_source *source)
+int loop_add(struct loop *loop, struct loop_source *source, uint32_t events)
 {
-    if (source->fd < 0)
-        return;
-    epoll_ctl(loop->epoll, EPOLL_CTL_DEL, source->fd, NULL);
-    close(source->fd);
+    return control(loop->epoll, EPOLL_CTL_ADD, source, events);
+}
+
+/* The descriptors are nobody else's, so closing one takes it out of the loop, or the group. */
+void loop_remove(struct loop_source *source)
+{
+    if (source->fd >= 0)
+        close(source->fd);
     source->fd = -1;
 }
+
+static void serve(const struct epoll_event *events, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct loop_source *source = events[i].data.ptr;
+        if (source->fd >= 0) /* else removed earlier in this round */
+            source->ready(source, events[i].events);
+    }
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+static void group_ready(struct loop_source *source, uint32_t ready)
+{
+    struct loop_group *group = container_of(source, struct loop_group, source);
+    struct epoll_event events[LOOP_TURN];
+    int n = epoll_wait(source->fd, events, LOOP_TURN, 0);
+    (void)ready;
+    if (n == LOOP_TURN) {
+        control(group->loop->epoll, EPOLL_CTL_MOD, source, 0);
+        loop_set_timer(group->loop, &group->rest, now_ns() + REST_NS);
+    }
+    serve(events, n);
+}
+
+static void rested(struct loop_timer *timer)
+{
+    struct loop_group *group = container_of(timer, struct loop_group, rest);
+    control(group->loop->epoll, EPOLL_CTL_MOD, &group->source, EPOLLIN);
+}
+
+int loop_group_init(struct loop *loop, struct loop_group *group)
+{
+    *group = (struct loop_group){.loop = loop, .rest.due = rested};
+    group->source = (struct loop_source){.fd = epoll_create1(EPOLL_CLOEXEC), .ready = group_ready};
+    return group->source.fd < 0 ? -1 : loop_add(loop, &group->source, EPOLLIN);
+}
+
+int loop_group_add(struct loop_group *group, struct loop_source *source, uint32_t events)
+{
+    return control(group->source.fd, EPOLL_CTL_ADD, source, events);
+}
+
+void loop_group_fini(struct loop_group *group)
+{
+    if (group->loop)
+        loop_set_timer(group->loop, &group->rest, 0);
+    loop_remove(&group->source);
+}
+
+/* --- timers and garbage ---------------------------------------------------------------------- */
 
 void loop_free(struct loop *loop, void *memory)
 {
@@ -124,11 +180,7 @@ int loop_once(struct loop *loop, int timeout_ms)
     int n = epoll_wait(loop->epoll, events, BATCH, timeout_ms);
     if (n < 0)
         return errno == EINTR ? 0 : -1;
-    for (int i = 0; i < n; i++) {
-        struct loop_source *source = events[i].data.ptr;
-        if (source->fd >= 0) /* else removed earlier in this round */
-            source->ready(source, events[i].events);
-    }
+    serve(events, n);
     empty_garbage(loop);
     return n;
 }

@@ -1,4 +1,9 @@
-/* loop.h - waits for descriptors and points in time, one thread. */
+/* loop.h - waits for descriptors and points in time, one thread.
+ *
+ * Sources that strangers feed are put into groups: in each round a group is served LOOP_TURN times
+ * at most, and one that has used up its turn rests for a millisecond. So whoever floods his own
+ * sockets has neither the others' time nor a whole core.
+ */
 #ifndef VGPUD_LOOP_H
 #define VGPUD_LOOP_H
 
@@ -26,6 +31,14 @@ struct loop {
     bool stop;
 };
 
+#define LOOP_TURN 32
+
+struct loop_group {
+    struct loop_source source; /* an epoll of its own */
+    struct loop *loop;
+    struct loop_timer rest;
+};
+
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /* Returns -1 with errno. */
@@ -37,7 +50,14 @@ int loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
 
 /* Forget the source and close its descriptor. Its memory must stay valid until the current round is
  * over: free it with loop_free(). A source whose fd is -1 is ignored. */
-void loop_remove(struct loop *loop, struct loop_source *source);
+void loop_remove(struct loop_source *source);
+
+/* Returns -1 with errno. */
+int loop_group_init(struct loop *loop, struct loop_group *group);
+int loop_group_add(struct loop_group *group, struct loop_source *source, uint32_t events);
+
+/* What is still in the group is served no more, until it is added elsewhere. */
+void loop_group_fini(struct loop_group *group);
 
 /* Free memory at the end of the current round. */
 void loop_free(struct loop *loop, void *memory);

@@ -7,6 +7,7 @@
 #include "log.h"
 #include "proc.h"
 #include "vgpu.h"
+#include "waiters.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void forget(struct process *process)
     *place = process->next;
     daemon->n_processes--;
     conn_forget_process(process);
-    loop_remove(&daemon->loop, &process->pidfd);
+    loop_remove(&process->pidfd);
     record_end(&process->record->valid);
     loop_free(&daemon->loop, process);
 }
@@ -64,7 +65,7 @@ static void gone(struct process *process)
     if (process->gone_since)
         return;
     process->gone_since = now_ns();
-    loop_remove(&daemon->loop, &process->pidfd);
+    loop_remove(&process->pidfd);
     for (uint32_t rank = 0; rank < VGPU_MAX_GPUS; rank++)
         if (process->vgpus[rank]) {
             process->holds[rank] = HOLD_DYING;
@@ -143,7 +144,9 @@ static void reaper_due(struct loop_timer *timer)
         else
             process_reap(daemon, gpu);
     }
-    if (set && daemon->sampler)
+    if (!daemon->sampler)
+        waiters_look(daemon);
+    else if (set)
         loop_set_timer(&daemon->loop, &daemon->reaper, now_ns() + REAP_NS);
 }
 

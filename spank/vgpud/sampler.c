@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define STOP_SECONDS 1
+#define GAP_NS       (2 * NS_PER_MS) /* between two samples of one GPU */
 
 struct sampler {
     const struct nvml *nvml;
@@ -51,9 +52,18 @@ static int next_gpu(gpu_set asked, int last)
     return __builtin_ctz(later ? later : asked);
 }
 
+/* Jobs may ask as often as they like: neither the driver nor this thread is theirs alone. */
+static void keep_gap(uint64_t last_ns)
+{
+    uint64_t now = now_ns();
+    if (now - last_ns < GAP_NS)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(GAP_NS - (now - last_ns))}, NULL);
+}
+
 static void *run(void *argument)
 {
     struct sampler *sampler = argument;
+    uint64_t last[VGPU_MAX_GPUS] = {0};
     int gpu = 0;
     pthread_mutex_lock(&sampler->lock);
     while (!sampler->stop) {
@@ -64,6 +74,8 @@ static void *run(void *argument)
         gpu = next_gpu(sampler->asked, gpu);
         sampler->asked &= ~(1u << gpu);
         pthread_mutex_unlock(&sampler->lock);
+        keep_gap(last[gpu]);
+        last[gpu] = now_ns();
         read_sample(sampler, gpu);
         pthread_mutex_lock(&sampler->lock);
         copy_sample(&sampler->samples[gpu], &sampler->scratch);

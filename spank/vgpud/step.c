@@ -73,7 +73,8 @@ static int open_folder(struct step *step, vgpu_error_t *err)
         fchmod(step->dir, 0755) ||
         /* 0666: who reaches the socket is decided by the step's mounts alone. */
         (step->listener.fd = listener_make(step->dir, VGPU_ATTACH_SOCK, 0666)) < 0 ||
-        loop_add(&daemon->loop, &step->listener, EPOLLIN))
+        loop_group_init(&daemon->loop, &step->group) ||
+        loop_group_add(&step->group, &step->listener, EPOLLIN))
         return vgpu_errorf(err, "%s/%s/%s: %s", daemon->runtime_dir, VGPU_STEPS, name,
                            strerror(errno));
     return 0;
@@ -111,6 +112,7 @@ static struct step *new_step(struct daemon *daemon, struct step_record *record)
     step->daemon = daemon;
     step->record = record;
     step->dir = -1;
+    step->group.source.fd = -1;
     step->listener = (struct loop_source){.fd = -1, .ready = attach_ready};
     step->holder = (struct loop_source){.fd = -1, .ready = holder_gone};
     step->next = daemon->steps;
@@ -185,9 +187,10 @@ void step_destroy(struct step *step)
         place = &(*place)->next;
     *place = step->next;
     daemon->n_steps--;
+    loop_group_fini(&step->group);
     conn_forget_step(step);
-    loop_remove(&daemon->loop, &step->listener);
-    loop_remove(&daemon->loop, &step->holder);
+    loop_remove(&step->listener);
+    loop_remove(&step->holder);
     if (step->dir >= 0)
         close(step->dir);
     remove_folder(daemon->steps_dir, folder_name(step->record, name));

@@ -5,6 +5,7 @@
 #include "gputime.h"
 #include "log.h"
 #include "process.h"
+#include "waiters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,5 +343,7 @@ void vgpu_repair(struct vgpu *vgpu)
 
 static void repair_due(struct loop_timer *timer)
 {
-    vgpu_repair(container_of(timer, struct vgpu, repair));
+    struct vgpu *vgpu = container_of(timer, struct vgpu, repair);
+    vgpu_repair(vgpu);
+    waiters_look(vgpu->daemon); /* the end of its job may wait for this */
 }

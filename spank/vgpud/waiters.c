@@ -28,6 +28,8 @@ static void look_at(struct conn *conn, uint64_t now)
     if (!ready && !late)
         return;
     conn->waiting = 0;
+    if (!ready && waiting != VGPU_UNBIND_JOB)
+        conn->daemon->gpus[conn->gpu].slow_at = now;
     if (waiting == VGPU_LIST)
         answer_list(conn);
     else if (waiting == VGPU_MEASURE)

@@ -26,7 +26,7 @@ static void serve(struct loop_source *source, uint32_t events)
     last_served = item;
     total_served++;
     if (item->victim) {
-        loop_remove(&loop, &item->victim->source);
+        loop_remove(&item->victim->source);
         loop_free(&loop, item->victim);
         item->victim = NULL;
     }
@@ -49,7 +49,7 @@ static void test_that_what_is_removed_in_a_round_is_not_served_in_it(void)
     loop.stop = false;
     CHECK(loop_run(&loop) == 0); /* whichever is served first frees the other */
     CHECK(total_served == 1 && loop.garbage == NULL);
-    loop_remove(&loop, &last_served->source);
+    loop_remove(&last_served->source);
     free(last_served);
 }
 
@@ -87,12 +87,54 @@ static void test_that_timers_fire_once_in_the_order_of_their_time(void)
     CHECK(timers[0].timer.due_ns == 0 && loop.timers == NULL);
 }
 
+static int served_in_group, served_outside;
+
+static void serve_in_group(struct loop_source *source, uint32_t events)
+{
+    (void)source;
+    (void)events;
+    served_in_group++;
+}
+
+static void serve_outside(struct loop_source *source, uint32_t events)
+{
+    (void)source;
+    (void)events;
+    served_outside++;
+}
+
+static void test_that_a_flooded_group_takes_its_turn_and_rests(void)
+{
+    struct loop_source flood[LOOP_TURN + 8];
+    struct loop_source outside = {.fd = eventfd(1, EFD_CLOEXEC), .ready = serve_outside};
+    struct loop_group group;
+    CHECK(loop_group_init(&loop, &group) == 0 && loop_add(&loop, &outside, EPOLLIN) == 0);
+    for (int i = 0; i < LOOP_TURN + 8; i++) {
+        flood[i] = (struct loop_source){.fd = eventfd(1, EFD_CLOEXEC), .ready = serve_in_group};
+        CHECK(loop_group_add(&group, &flood[i], EPOLLIN) == 0);
+    }
+    while (!served_in_group)
+        loop_once(&loop, 100);
+    CHECK(served_in_group == LOOP_TURN && group.rest.due_ns);
+    CHECK(loop_once(&loop, 0) >= 1 && served_outside >= 1);
+    while (served_in_group == LOOP_TURN)
+        loop_once(&loop, 100);
+    CHECK(served_in_group == 2 * LOOP_TURN);
+    for (int i = 0; i < LOOP_TURN + 8; i++)
+        loop_remove(&flood[i]);
+    loop_group_fini(&group);
+    CHECK(group.rest.due_ns == 0);
+    loop_remove(&outside);
+    CHECK(loop_once(&loop, 0) == 0);
+}
+
 int main(void)
 {
     if (loop_init(&loop))
         return 1;
     test_that_timers_fire_once_in_the_order_of_their_time();
     test_that_what_is_removed_in_a_round_is_not_served_in_it();
+    test_that_a_flooded_group_takes_its_turn_and_rests();
     loop_fini(&loop);
     return claim_result();
 }
