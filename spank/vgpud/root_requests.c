@@ -119,8 +119,8 @@ static void handle_list(struct conn *conn, const void *message)
         answer_list(conn);
         return;
     }
+    conn_wait(conn, VGPU_LIST, SAMPLE_WAIT_NS); /* first: the sample is to be newer than this */
     sampler_ask(conn->daemon->sampler, vgpu->gpu);
-    conn_wait(conn, VGPU_LIST, SAMPLE_WAIT_NS);
 }
 
 /* What the driver says the vGPU's processes hold; UINT64_MAX: it does not say. */

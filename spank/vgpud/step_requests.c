@@ -78,7 +78,7 @@ static void handle_measure(struct conn *conn, const void *message)
         return;
     }
     conn->gpu = conn->process->vgpus[rank]->gpu;
-    conn_wait(conn, VGPU_MEASURE, MEASURE_WAIT_NS);
+    conn_wait(conn, VGPU_MEASURE, MEASURE_WAIT_NS); /* first: the sample is to be newer than this */
     sampler_ask(conn->daemon->sampler, conn->gpu);
 }
 
