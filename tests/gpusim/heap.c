@@ -19,8 +19,8 @@
 #define MIN_SHIFT   9 /* 512 bytes, the driver's granule */
 #define ORDERS      (CHUNK_SHIFT - MIN_SHIFT)
 #define MAX_WINDOW  (1ull << 44)
-#define MIN_WINDOW  (1ull << 36)
-#define PURGE       (2 * MIB) /* host pages of less stay after a free */
+#define MIN_WINDOW  (1ull << 30) /* all that valgrind may leave */
+#define PURGE       (2 * MIB)    /* host pages of less stay after a free */
 
 struct chunk {
     struct block *blocks;       /* NULL: unused, or not the first of a run */

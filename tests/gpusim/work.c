@@ -58,10 +58,12 @@ void work_occupy(CUstream s, uint64_t ns)
         _Atomic uint64_t *slot = &ctx->in_flight[n % SIM_IN_FLIGHT];
         if (unlikely(*slot > d->account->consumed))
             gpusim_wait(sim.state, sim.process, d->gpu, *slot, 0);
-        tail = gpusim_submit(sim.state, sim.process, d->gpu, ns);
-        *slot = tail;
+                tail = gpusim_submit(sim.state, sim.process, d->gpu, ns);
+        atomic_store_explicit(slot, tail, memory_order_relaxed);
+    } else if (tail == s->tail) {
+        return;
     }
-    s->tail = tail;
+    atomic_store_explicit(&s->tail, tail, memory_order_relaxed);
     lift(&ctx->tail, tail);
     if (is_blocking(s))
         lift(&ctx->blocking_tail, tail);
