@@ -32,7 +32,6 @@ ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 PATHS   := -DVGPU_PKGLIBDIR='"$(PKGLIBDIR)"' -DVGPU_DATADIR='"$(DATADIR)"' -DVGPU_SYSCONFDIR='"$(SYSCONFDIR)"'
 
 ALL :=
-INSTALL_TARGETS :=
 .DEFAULT_GOAL := all
 
 # proto first: others name its variables.
@@ -40,8 +39,13 @@ include spank/proto/module.mk
 include $(filter-out spank/proto/module.mk,$(sort $(wildcard slurm_plugins/module.mk spank/*/module.mk tests/*/module.mk packaging/module.mk)))
 
 .PHONY: all setup demo test lint bench soak fuzz install uninstall clean
+# V=1 shows the commands.
+ifndef V
+.SILENT:
+endif
+PARALLEL = $(MAKE) --no-print-directory --jobs=$(shell nproc)
 all: setup
-	@$(MAKE) --no-print-directory build-all
+	$(PARALLEL) build-all
 build-all: $(ALL)
 .PHONY: build-all
 
@@ -52,20 +56,25 @@ $(B)/.setup: packaging/setup.sh pyproject.toml
 	@mkdir -p $(B) && touch $@
 
 $(B)/%.o: %.c | $(B)/.setup
-	@mkdir -p $(@D)
+	mkdir -p $(@D)
+	echo "  CC $<"
 	$(CC) $(ALL_CFLAGS) $(PATHS) -c -o $@ $<
 
 # --- the ways to see it work ---------------------------------------------------------------------------------
 PYTEST := $(PY) -m pytest
 
+.PHONY: all-tests
+all-tests: setup
+	$(PARALLEL) build-all build-unit-tests
+
 demo: all
 	@tests/demo/run
 
 # The tests start their own clusters in namespaces of their own; none needs a GPU or leaves anything behind.
-test: all build-unit-tests
+test: all-tests
 	$(PYTEST) -m "not soak" tests
 
-soak: all build-unit-tests
+soak: all-tests
 	$(PYTEST) -m soak --timeout 3600 tests
 
 bench: all
