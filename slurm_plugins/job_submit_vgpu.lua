@@ -28,7 +28,13 @@ local REFUSED = 2072 -- ESLURM_INVALID_GRES
 local LENGTH = 4 -- hexadecimal digits in front of an answer
 local OPTION = "^_SLURM_SPANK_OPTION_vgpu_vgpu_(%w+)=(.*)$"
 local REQUESTS = { "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
-local TEXTS = { "features", "prefer", "admin_comment" }
+local TEXTS = { "features", "prefer", "admin_comment", "req_nodes", "exc_nodes" }
+local NUMBERS = {
+    nodes = "min_nodes", tasks = "num_tasks", cpus_per_task = "cpus_per_task",
+    mem_per_node = "min_mem_per_node", mem_per_cpu = "min_mem_per_cpu",
+}
+-- What narrows the choice of nodes in ways that vgpu-select does not know.
+local PICKY = { "reservation", "sockets_per_node", "cores_per_socket", "threads_per_core" }
 local OPTIONS = { "comm", "affinity", "mem", "colocate" }
 local MAY_SET = {
     features = true, prefer = true, admin_comment = true,
@@ -111,9 +117,15 @@ local function submitted(job_desc, part_list)
         fields[name] = given[name]
     end
     fields.partition = job_desc.partition or default_partition(part_list)
-    fields.nodes = number(job_desc.min_nodes)
-    fields.tasks = number(job_desc.num_tasks)
-    fields.cpus_per_task = number(job_desc.cpus_per_task)
+    for name, source in pairs(NUMBERS) do
+        fields[name] = number(job_desc[source])
+    end
+    for _, name in ipairs(PICKY) do
+        local value = job_desc[name]
+        if value and value ~= "" and (type(value) ~= "number" or number(value)) then
+            fields.picky = name
+        end
+    end
     return fields
 end
 

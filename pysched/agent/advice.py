@@ -1,10 +1,12 @@
 """Advice for one step: the placement engine on this node's topology and free places."""
 
+import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pysched import occupancy
-from pysched.agent.question import Question
+from pysched.agent.question import Question, parse
 from pysched.occupancy import Occupancy
 from pysched.placement import Placement, PlacementError, Policy, Request, place
 from pysched.topology import Topology
@@ -32,6 +34,13 @@ class Adviser:
     node: Node
     cpus: Sequence[frozenset[int]] = ()
     policy: Policy = Policy.SPREAD
+
+    def warm_up(self) -> None:
+        """Answer the simplest questions once, so that the first real one is no slower."""
+        for count in range(1, min(len(self.node.slots), len(self.topology)) + 1):
+            question = {"job": 0, "slots": list(range(count)), "n": count}
+            with suppress(AdviceError, PlacementError):
+                self.advise(parse(json.dumps(question)), ())
 
     def advise(self, question: Question, bindings: Iterable[Binding]) -> Advice:
         """The best GPUs for the step's slots. Raises AdviceError where there is nothing to say."""

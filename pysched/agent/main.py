@@ -22,6 +22,8 @@ from pysched.vgpud_client import Vgpud, VgpudError
 SOCKET = "agent.sock"
 VGPUD_TIMEOUT = 0.08
 """Seconds; whoever asks waits 0.1."""
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which the thread that looks at the hardware lets an answer go first."""
 
 _log = logging.getLogger("vgpu-agent")
 
@@ -33,6 +35,9 @@ class Agent:
         self.options = options
         self.runtime_dir = Path(str(options.runtime_dir).replace("%n", options.node))
         self.vgpud = Vgpud(self.runtime_dir, VGPUD_TIMEOUT)
+        self.cpus = cores.read()
+        self.node: Node | None = None
+        self.conf_stamp: int | None = None
         self.adviser: Adviser | None = None
         self.why_not = "the agent has just started"
 
@@ -70,11 +75,19 @@ class Agent:
                 _log.error("%s", error)
             self.adviser, self.why_not = None, str(error)
             return None
-        self.adviser = Adviser(topology, node, cores.read(), Policy(self.options.policy))
+        adviser = Adviser(topology, node, self.cpus, Policy(self.options.policy))
+        if adviser != self.adviser:
+            adviser.warm_up()
+            self.adviser = adviser
         return topology
 
     def read_conf(self) -> Node:
-        return vgpuconf.read(self.options.conf).node(self.options.node)
+        """This node's part of vgpu.conf, read again when the file has changed."""
+        path: Path = self.options.conf
+        stamp = path.stat().st_mtime_ns if path.exists() else None
+        if self.node is None or stamp != self.conf_stamp:
+            self.node, self.conf_stamp = vgpuconf.read(path).node(self.options.node), stamp
+        return self.node
 
     async def run(self) -> None:
         """Serve until told to stop, and look again now and then."""
@@ -100,6 +113,7 @@ class Agent:
 
 def main() -> int:
     options = _parser().parse_args()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     logging.basicConfig(format="vgpu-agent: %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
         asyncio.run(Agent(options).run())

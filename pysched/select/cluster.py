@@ -114,16 +114,27 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Need:
+    """What a request takes of a node beside vGPUs: CPUs, and memory in MiB."""
+
+    cpus: int
+    memory: int
+
+
+@dataclass(frozen=True)
 class NodeView:
     info: NodeInfo
     shape: Shape
 
-    def has_room(self, wanted: Wanted, cpus: int) -> bool:
+    def has_room(self, wanted: Wanted, need: Need) -> bool:
         """Whether the request could start now, by what Slurm counts. Not a promise: Slurm decides.
 
         A slot in use is taken to be at home, which is where it is unless vgpud moved it.
         """
-        if not self.info.usable or self.info.cpus - self.info.cpus_used < cpus:
+        info = self.info
+        if not info.usable or info.cpus - info.cpus_used < need.cpus:
+            return False
+        if info.memory - info.memory_used < need.memory:
             return False
         free = self.free
         return all(

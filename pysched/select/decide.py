@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from pysched import segment, sizes
-from pysched.hosts import collect_lines
+from pysched.hosts import collect_lines, expand
 from pysched.placement import Affinity, Placement, patterns
 from pysched.placement.patterns import PatternError
 from pysched.select import features, gres
-from pysched.select.cluster import ANY, LINKED, RUNGS, NodeView, Shape, Snapshot, Wanted
+from pysched.select.cluster import ANY, LINKED, RUNGS, Need, NodeView, Shape, Snapshot, Wanted
 from pysched.select.protocol import Accept, Answer, JobRequest, Refuse
 
 OTHER_FIELDS = ("tres_per_job", "tres_per_socket", "tres_per_task")
@@ -119,7 +119,7 @@ def _fitting_type(
     )
     if not fitting:
         raise Refusal(f"no vGPU has --vgpu-mem={request.mem}; {_nearest(memory, snapshot)}")
-    shapes = [shape for shape, _ in snapshot.in_partitions(_partitions(request))]
+    shapes = [shape for shape, _ in _groups(request, snapshot)]
     for each in fitting:
         if any(shape.most(each.name) >= types.count(ANY) for shape in shapes):
             return each.name
@@ -168,7 +168,7 @@ def _wanted(request: JobRequest, types: tuple[str, ...], whole: bool) -> Wanted:
 
 def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Candidates:
     """Where the request can ever run. Raises Refusal with what comes nearest."""
-    groups = list(snapshot.in_partitions(_partitions(request)))
+    groups = _groups(request, snapshot)
     if not groups:
         return []
     for kind in set(wanted.types):
@@ -185,8 +185,29 @@ def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Cand
     return possible
 
 
-def _partitions(request: JobRequest) -> list[str]:
-    return [name for name in request.partition.split(",") if name]
+def _groups(request: JobRequest, snapshot: Snapshot) -> Groups:
+    """The nodes that the request may use, by shape."""
+    partitions = [name for name in request.partition.split(",") if name]
+    required, excluded = _names(request.req_nodes), _names(request.exc_nodes)
+    if not required and not excluded:
+        return list(snapshot.in_partitions(partitions))
+
+    def may_use(node: NodeView) -> bool:
+        return node.info.name not in excluded and (not required or node.info.name in required)
+
+    narrowed = [
+        (shape, [node for node in nodes if may_use(node)])
+        for shape, nodes in snapshot.in_partitions(partitions)
+    ]
+    return [(shape, nodes) for shape, nodes in narrowed if nodes]
+
+
+def _names(text: str) -> frozenset[str]:
+    """The names of a host list; none where it is not one, which is for Slurm to say."""
+    try:
+        return frozenset(expand(text)) if text else frozenset()
+    except ValueError:
+        return frozenset()
 
 
 def _check_colocated(wanted: Wanted, groups: Groups) -> None:
@@ -250,9 +271,16 @@ def _needed_feature(wanted: Wanted, candidates: Candidates) -> str | None:
 def _preferred_feature(
     request: JobRequest, wanted: Wanted, candidates: Candidates, final: str
 ) -> str | None:
-    """A feature whose nodes serve the request better than others do, and have room for it now."""
+    """A feature whose nodes serve the request better than others do, and have room for it now.
+
+    Slurm refuses a job whose preference no node can satisfy: so there is none where the job
+    demands anything that cannot be judged here.
+    """
     satisfied = features.parse(final)
-    if request.prefer or satisfied is None or wanted.affinity is Affinity.NONE or wanted.count < 2:
+    free_to_choose = not (request.prefer or request.req_nodes or request.picky)
+    if satisfied is None or wanted.affinity is Affinity.NONE or wanted.count < 2:
+        return None
+    if not free_to_choose or any(not gres.items(each) for each in request.tres_per_node.split(",")):
         return None
     groups = [group for group in candidates if satisfied(group[0].features)]
     worst = max((_cost(best) for _, _, best in groups), default=(0.0, 0.0))
@@ -261,11 +289,18 @@ def _preferred_feature(
         (max(_cost(best) for shape, _, best in groups if name in shape.ours), name)
         for name in names
     )
-    cpus = max(1, -(-request.tasks // max(1, request.nodes))) * max(1, request.cpus_per_task)
+    need = _need(request)
     for cost, name in ranked:
-        if cost < worst and _with_room(groups, name, wanted, cpus, request.nodes):
+        if cost < worst and _with_room(groups, name, wanted, need, request.nodes):
             return name
     return None
+
+
+def _need(request: JobRequest) -> Need:
+    """What the request takes of a node beside vGPUs."""
+    tasks = -(-request.tasks // max(1, request.nodes))
+    cpus = max(1, tasks) * max(1, request.cpus_per_task)
+    return Need(cpus, request.mem_per_node or request.mem_per_cpu * cpus)
 
 
 def _cost(best: Placement) -> tuple[float, float]:
@@ -278,7 +313,7 @@ def _with_room(
     groups: Candidates,
     name: str,
     wanted: Wanted,
-    cpus: int,
+    need: Need,
     needed: int,
 ) -> bool:
     """Whether enough nodes with the feature could start the request now."""
@@ -286,7 +321,7 @@ def _with_room(
     for shape, nodes, _ in groups:
         if name in shape.ours:
             for node in nodes:
-                found += node.has_room(wanted, cpus)
+                found += node.has_room(wanted, need)
                 if found >= max(1, needed):
                     return True
     return False

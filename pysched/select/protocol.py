@@ -43,9 +43,16 @@ class JobRequest:
     affinity: str = ""
     mem: str = ""
     colocate: str = ""
+    req_nodes: str = ""
+    exc_nodes: str = ""
+    picky: str = ""
+    """Not empty: it demands more of nodes than is told here."""
     nodes: int = 1
     tasks: int = 1
     cpus_per_task: int = 1
+    mem_per_node: int = 0
+    mem_per_cpu: int = 0
+    """In MiB, as all memory of Slurm."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class RunningCluster:
         assert self._runner.stdout is not None
         if self._runner.stdout.readline() != "ready\n":
             raise RuntimeError(f"{shlex.join(map(str, command))}: {self._runner.communicate()[1]}")
-        self._init = int(_children(self._runner.pid).split()[0])
+        self._init = next(pid for pid in _children(self._runner.pid) if _is_elsewhere(pid))
 
     def close(self) -> None:
         """Take the cluster down: its command ends with its standard input."""
@@ -225,8 +225,9 @@ class RunningCluster:
             assert time.monotonic() < deadline, f"jobs that do not end: {jobs}"
             self.run("scancel", *jobs)
             time.sleep(_POLL)
-        states = self.states()
-        assert set(states.values()) == {"idle"}, states
+        while set((states := self.states()).values()) != {"idle"}:
+            assert time.monotonic() < deadline, states
+            time.sleep(_POLL)
 
 
 def lines(printed: str) -> list[dict[str, Any]]:
@@ -248,5 +249,10 @@ def _array(options: Sequence[str]) -> bool:
     return any(option.startswith(("--array", "-a")) for option in options)
 
 
-def _children(pid: int) -> str:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _is_elsewhere(pid: int) -> bool:
+    """Is the process in a PID namespace that is not ours? The sandbox's init is its first one."""
+    return Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()

@@ -166,7 +166,13 @@ def bridge(tmp_path: Path) -> Bridge:
 
 
 JOB: dict[object, object] = {"tres_per_node": "gres:vgpu:2"}
-UNSET = {"min_nodes": 4294967294, "num_tasks": 4294967294, "cpus_per_task": 65534}
+UNSET = {
+    "min_nodes": 4294967294,
+    "num_tasks": 4294967294,
+    "cpus_per_task": 65534,
+    "sockets_per_node": 65534,
+    "threads_per_core": 65534,
+}
 
 
 # --- what leaves Lua ------------------------------------------------------------------------------
@@ -186,6 +192,11 @@ def test_that_a_request_arrives_with_all_its_fields(bridge: Bridge) -> None:
         "min_nodes": 2,
         "num_tasks": 4,
         "cpus_per_task": 8,
+        "min_mem_per_node": 64000,
+        "req_nodes": "n[1-2]",
+        "exc_nodes": "n3",
+        "reservation": "maintenance",
+        "threads_per_core": 65534,
         "spank_job_env": dict(enumerate(words)),
     }
     with service.running():
@@ -196,7 +207,8 @@ def test_that_a_request_arrives_with_all_its_fields(bridge: Bridge) -> None:
             tres_per_node="gres:gpu:1,gres:vgpu:a:2", features="(a|b)&c", prefer="a",
             partition="main,other", admin_comment="100%\tsure\n", comm="tp2xdp2",
             affinity="require_nvlink", mem="7GiB", colocate="yes", nodes=2, tasks=4,
-            cpus_per_task=8,
+            cpus_per_task=8, mem_per_node=64000, req_nodes="n[1-2]", exc_nodes="n3",
+            picky="reservation",
         )
     ]  # fmt: skip
 

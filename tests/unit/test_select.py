@@ -181,6 +181,10 @@ REFUSED = {
         {"affinity": "near"},
         "--vgpu-affinity=near: one of none, prefer_nvlink, require_nvlink, same_numa is expected",
     ),
+    "nodes that the user names": (
+        {"request": "gres:vgpu:5", "req_nodes": "pair[1-2]"},
+        "no node can ever give 5 vGPUs on different GPUs; the most is 4 (pair[1-2])",
+    ),
     "hundreds": (
         {"request": "gres:vgpu:400"},
         "--gres=vgpu:400: 1 to 32 vGPUs a node are possible",
@@ -250,6 +254,16 @@ LEFT_ALONE = {
     "nodes that are all alike": {"partition": "sw"},
     "features that nobody here can judge": {"features": "[rack1*2&rack2*4]"},
     "features that leave only equal nodes": {"features": "vgpu-pcie"},
+    "nodes that the user names": {"req_nodes": "sw1"},
+    "a reservation": {"picky": "reservation"},
+    "other GRES beside": {"request": "gres:gpu:1,gres:vgpu:2"},
+    "the better nodes excluded": {"exc_nodes": "sw[1-2],pair[1-2]"},
+    "more memory than the better nodes have": {"mem_per_node": 64001},
+    "more memory for all CPUs than they have": {
+        "mem_per_cpu": 8001,
+        "tasks": 4,
+        "cpus_per_task": 2,
+    },
 }
 
 
