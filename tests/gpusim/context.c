@@ -47,14 +47,13 @@ static bool mode_allows(const struct device *d)
     return mode == GPUSIM_COMPUTE_EXCLUSIVE && alone;
 }
 
-static CUresult create(int device, unsigned flags, bool primary, CUcontext *out)
+static CUresult create(int device, unsigned flags, bool primary, uint64_t bytes, CUcontext *out)
 {
     static uint64_t next_id;
     struct device *d = &sim.devices[device];
     NEED(mode_allows(d), CUDA_ERROR_DEVICE_UNAVAILABLE);
     CUcontext ctx = new_struct(device, primary);
     NEED(ctx, CUDA_ERROR_OUT_OF_MEMORY);
-    uint64_t bytes = sim.state->machine.context_bytes;
     NEED(take(device, GPUSIM_CONTEXT, bytes), CUDA_ERROR_OUT_OF_MEMORY);
     ctx->primary = primary;
     ctx->device = device;
@@ -66,6 +65,8 @@ static CUresult create(int device, unsigned flags, bool primary, CUcontext *out)
     ctx->blocking_tail = 0;
     ctx->peers = 0;
     ctx->sms = d->spec->sms;
+    ctx->bytes = bytes;
+    ctx->green = NULL;
     set_limits(ctx);
     if (stream_create(ctx, CU_STREAM_DEFAULT, 0, &ctx->legacy) != CUDA_SUCCESS) {
         give(device, GPUSIM_CONTEXT, bytes);
@@ -89,7 +90,7 @@ static void destroy(CUcontext ctx)
     memory_free_all(ctx);
     ctx->legacy = NULL;
     d->account->contexts--;
-    give(ctx->device, GPUSIM_CONTEXT, sim.state->machine.context_bytes);
+    give(ctx->device, GPUSIM_CONTEXT, ctx->bytes);
 }
 
 /* --- checks --------------------------------------------------------------------------------- */
@@ -186,7 +187,7 @@ static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
     NEED(is_device(device), CUDA_ERROR_INVALID_DEVICE);
     CUcontext ctx = NULL;
     sim_lock();
-    CUresult rc = create(device, flags, false, &ctx);
+    CUresult rc = create(device, flags, false, sim.state->machine.context_bytes, &ctx);
     sim_unlock();
     TRY(rc);
     *out = ctx;
@@ -247,6 +248,18 @@ CUresult sim_cuCtxPopCurrent(CUcontext *ctx)
     return sim_cuCtxPopCurrent_v2(ctx);
 }
 
+CUresult context_green(int device, CUgreenCtx green, unsigned sms, CUcontext *out)
+{
+    sim_lock();
+    CUresult rc = create(device, 0, false, 0, out);
+    if (rc == CUDA_SUCCESS) {
+        (*out)->green = green;
+        (*out)->sms = sms;
+    }
+    sim_unlock();
+    return rc;
+}
+
 /* --- the primary context -------------------------------------------------------------------- */
 
 CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
@@ -258,7 +271,7 @@ CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     CUcontext ctx;
     sim_lock();
     if (!d->primary || !d->primary->alive)
-        rc = create(device, d->primary_flags, true, &ctx);
+        rc = create(device, d->primary_flags, true, sim.state->machine.context_bytes, &ctx);
     if (rc == CUDA_SUCCESS) {
         d->primary_references++;
         *out = d->primary;

@@ -432,6 +432,76 @@ CUresult sim_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *given, CUstream s)
     return copy_async(&copy, s);
 }
 
+/* --- batches of boxes ------------------------------------------------------------------------ */
+
+/* An operand's extent is in elements: of an array its own, of memory bytes. */
+static CUresult operand(const CUmemcpy3DOperand *op, struct side *side, unsigned *element)
+{
+    if (op->type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
+        *side = (struct side){.type = UNIFIED, .device = op->op.ptr.ptr};
+        side->pitch = op->op.ptr.rowLength;
+        side->height = op->op.ptr.layerHeight;
+        return CUDA_SUCCESS;
+    }
+    CUarray array = op->op.array.array;
+    NEED(op->type == CU_MEMCPY_OPERAND_TYPE_ARRAY && IS(array, SIM_ARRAY),
+         CUDA_ERROR_INVALID_VALUE);
+    *element = (unsigned)(array->pitch / array->desc.Width);
+    *side = (struct side){.type = CU_MEMORYTYPE_ARRAY, .array = array};
+    side->x = op->op.array.offset.x * *element;
+    side->y = op->op.array.offset.y;
+    side->z = op->op.array.offset.z;
+    return CUDA_SUCCESS;
+}
+
+static CUresult batch_box(const CUDA_MEMCPY3D_BATCH_OP *op, CUstream s)
+{
+    struct side to, from;
+    unsigned element = 1;
+    TRY(operand(&op->dst, &to, &element));
+    TRY(operand(&op->src, &from, &element));
+    CUDA_MEMCPY3D copy = {.srcMemoryType = from.type,
+                          .srcDevice = from.device,
+                          .srcArray = from.array,
+                          .srcXInBytes = from.x,
+                          .srcY = from.y,
+                          .srcZ = from.z,
+                          .srcPitch = from.pitch * element,
+                          .srcHeight = from.height,
+                          .dstMemoryType = to.type,
+                          .dstDevice = to.device,
+                          .dstArray = to.array,
+                          .dstXInBytes = to.x,
+                          .dstY = to.y,
+                          .dstZ = to.z,
+                          .dstPitch = to.pitch * element,
+                          .dstHeight = to.height,
+                          .WidthInBytes = op->extent.width * element,
+                          .Height = op->extent.height,
+                          .Depth = op->extent.depth};
+    NEED(!is_empty(&copy), CUDA_ERROR_INVALID_VALUE);
+    return copy_async(&copy, s);
+}
+
+CUresult sim_cuMemcpy3DBatchAsync(size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *failed,
+                                  unsigned long long flags, CUstream s)
+{
+    NEED(n && ops && !flags && s && s != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < n; i++) {
+        CUresult rc = batch_box(&ops[i], s);
+        if (rc != CUDA_SUCCESS && failed)
+            *failed = i;
+        TRY(rc);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP *ops,
+                                     unsigned long long flags, CUstream s)
+{
+    return sim_cuMemcpy3DBatchAsync(n, ops, NULL, flags, s);
+}
+
 /* --- memsets -------------------------------------------------------------------------------- */
 
 CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext ctx, struct work *w)

@@ -57,19 +57,24 @@ bool event_local(CUevent event, CUcontext ctx, uint64_t version, uint64_t *out)
 void event_record(CUevent event, CUstream s, uint64_t version)
 {
     work_occupy(s, 0);
-    event->device = s->ctx->device;
-    event->work = s->tail;
+    event_record_at(event, s->ctx, s->tail, version);
+}
+
+void event_record_at(CUevent event, CUcontext ctx, uint64_t work, uint64_t version)
+{
+    event->device = ctx->device;
+    event->work = work;
     event->submitted = version;
     event->time = 0;
     if (!(event->flags & CU_EVENT_DISABLE_TIMING)) {
         event->asked = gpusim_now();
-        if (account_of(s->ctx)->consumed >= event->work)
+        if (account_of(ctx)->consumed >= event->work)
             event->time = event->asked;
     }
     if (event->ipc >= 0) {
         struct gpusim_ipc_event *shared = &sim.state->events[event->ipc];
         shared->work = event->work;
-        shared->gpu = device_of(s->ctx)->gpu;
+        shared->gpu = device_of(ctx)->gpu;
         shared->process = sim.process;
     }
 }

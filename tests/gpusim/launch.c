@@ -130,7 +130,8 @@ CUresult kernel_make(void *handle, CUcontext ctx, const unsigned *grid, const un
     w->type = WORK_KERNEL;
     w->ctx = ctx;
     TRY(function_get(handle, ctx, &w->kernel.function));
-    NEED(w->kernel.function->ctx == ctx, CUDA_ERROR_INVALID_HANDLE);
+    CUcontext home = w->kernel.function->ctx;
+    NEED(home == ctx || (ctx->green && home->device == ctx->device), CUDA_ERROR_INVALID_HANDLE);
     TRY(check_shape(&shape, w->kernel.function));
     TRY(kernel_args(w->kernel.function->type, params, extra, w->kernel.args));
     w->kernel.handle = handle;

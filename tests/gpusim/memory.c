@@ -392,3 +392,38 @@ CUresult sim_cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_att
         TRY(sim_cuMemRangeGetAttribute(data[i], sizes[i], attributes[i], pointer, size));
     return CUDA_SUCCESS;
 }
+
+/* --- many ranges of managed memory at once -----------------------------------------------------
+ */
+
+static CUresult for_each(CUdeviceptr *pointers, size_t *sizes, size_t n, CUstream s)
+{
+    NEED(pointers && sizes && n, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < n; i++)
+        TRY(prefetch(pointers[i], sizes[i], s));
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPrefetchBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t n,
+                                     CUmemLocation *locations, size_t *indices, size_t n_locations,
+                                     unsigned long long flags, CUstream s)
+{
+    NEED(locations && indices && n_locations && !flags, CUDA_ERROR_INVALID_VALUE);
+    return for_each(pointers, sizes, n, s);
+}
+
+CUresult sim_cuMemDiscardBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t n,
+                                    unsigned long long flags, CUstream s)
+{
+    NEED(!flags, CUDA_ERROR_INVALID_VALUE);
+    return for_each(pointers, sizes, n, s);
+}
+
+CUresult sim_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t n,
+                                               CUmemLocation *locations, size_t *indices,
+                                               size_t n_locations, unsigned long long flags,
+                                               CUstream s)
+{
+    return sim_cuMemPrefetchBatchAsync(pointers, sizes, n, locations, indices, n_locations, flags,
+                                       s);
+}

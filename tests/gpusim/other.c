@@ -225,12 +225,3 @@ CUresult sim_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
     (void)scope;
     return context_current(&ctx);
 }
-
-CUresult sim_cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *green)
-{
-    CUstream s;
-    NEED(green, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_get(handle, &s));
-    *green = NULL;
-    return CUDA_SUCCESS;
-}

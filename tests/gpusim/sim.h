@@ -47,6 +47,7 @@ enum sim_magic {
     SIM_EXTERNAL,
     SIM_LINK,
     SIM_USER_OBJECT,
+    SIM_GREEN,
 };
 
 #define IS(handle, kind) ((handle) && (handle)->magic == (kind))
@@ -175,9 +176,10 @@ struct CUctx_st {
     uint64_t resolved;      /* length of the GPU's log when event times were last found out */
     _Atomic unsigned gated; /* streams that hold commands back */
     size_t limits[SIM_LIMITS];
-    unsigned peers; /* bit of each device to whose contexts access was enabled */
-    CUgreenCtx green;
+    unsigned peers;   /* bit of each device to whose contexts access was enabled */
+    CUgreenCtx green; /* it is that one's context; NULL: an ordinary one */
     unsigned sms;
+    uint64_t bytes;            /* of device memory that it takes */
     _Atomic uint64_t launches; /* launch n is done at in_flight[n % SIM_IN_FLIGHT] */
     _Atomic uint64_t in_flight[SIM_IN_FLIGHT];
 };
@@ -198,6 +200,9 @@ CUresult context_current(CUcontext *ctx);
 
 /* A given context (NULL: the current one), usable. */
 CUresult context_check(CUcontext *ctx);
+
+/* A context for a green one: without memory of its own. */
+CUresult context_green(int device, CUgreenCtx green, unsigned sms, CUcontext *ctx);
 
 /* The error that the context's GPU or an earlier command left, if any. */
 CUresult context_error(CUcontext ctx);
@@ -386,6 +391,9 @@ bool event_done(CUevent event, uint64_t version, uint64_t *look);
 
 /* The recording reaches the GPU. */
 void event_record(CUevent event, CUstream stream, uint64_t version);
+
+/* The same at a point of the process' work on the context's GPU. */
+void event_record_at(CUevent event, CUcontext ctx, uint64_t work, uint64_t version);
 
 /* The point of this process' work on the context's GPU at which the recording is done, if that is
  * the GPU it is on; else false. */

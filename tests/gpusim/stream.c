@@ -356,7 +356,7 @@ CUresult sim_cuStreamGetCtx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *gree
 {
     TRY(sim_cuStreamGetCtx(handle, ctx));
     if (green)
-        *green = NULL;
+        *green = (*ctx)->green;
     return CUDA_SUCCESS;
 }
 

@@ -465,3 +465,28 @@ def test_touched_memory_goes_back_to_the_host_when_freed() -> None:
     ok(cu.cuMemFree(p)); answer.append(shared() - start)
     """
     assert driver(code) == [0, 100, 0]
+
+
+def test_batches_of_copies_move_each_of_their_parts() -> None:
+    code = """
+    context()
+    s = ok(cu.cuStreamCreate(1))
+    a, b = ok(cu.cuMemAlloc(4096)), ok(cu.cuMemAlloc(4096))
+    host = np.arange(4096, dtype=np.uint8); ok(cu.cuMemcpyHtoD(a, host.ctypes.data, 4096)); ok(cu.cuMemsetD8(b, 0, 4096))
+    attributes = cu.CUmemcpyAttributes()
+    attributes.srcAccessOrder = cu.CUmemcpySrcAccessOrder.CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+    answer = [rc(cu.cuMemcpyBatchAsync([b, cu.CUdeviceptr(int(b) + 100)], [cu.CUdeviceptr(int(a) + 7), a], [3, 2], 2, [attributes], [0], 1, s))]
+    ok(cu.cuStreamSynchronize(s))
+    got = download(b, 102, np.uint8); answer += [got[:4].tolist(), got[100:].tolist()]
+    op = cu.CUDA_MEMCPY3D_BATCH_OP()
+    for side, base in ((op.src, a), (op.dst, b)):
+        side.type = cu.CUmemcpy3DOperandType.CU_MEMCPY_OPERAND_TYPE_POINTER
+        side.op.ptr.ptr, side.op.ptr.rowLength, side.op.ptr.layerHeight = base, 64, 4
+    op.extent.width, op.extent.height, op.extent.depth = 8, 2, 2
+    op.srcAccessOrder = attributes.srcAccessOrder
+    ok(cu.cuMemsetD8(b, 0, 4096))
+    answer.append(rc(cu.cuMemcpy3DBatchAsync(1, [op], 0, s))); ok(cu.cuStreamSynchronize(s))
+    box = download(b, 512, np.uint8).reshape(2, 4, 64)
+    answer.append(bool((box[:, :2, :8] == host[:512].reshape(2, 4, 64)[:, :2, :8]).all()) and int((box != 0).sum()) < 33)
+    """
+    assert driver(code) == [0, [7, 8, 9, 0], [0, 1], 0, True]

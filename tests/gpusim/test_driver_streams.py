@@ -336,3 +336,25 @@ def test_the_child_of_a_fork_cannot_use_cuda_and_harms_nobody() -> None:
         answer += [used() - base, rc(cu.cuMemsetD8(p, 1, MIB))]
     """
     assert driver(code) == [[3, 3, 0], 0, 0] * 3
+
+
+def test_a_green_context_keeps_the_primary_one_and_runs() -> None:
+    code = f"""{SPIN}
+R = cu.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+base = used()
+whole = ok(cu.cuDeviceGetDevResource(0, R))
+parts, groups, rest = ok(cu.cuDevSmResourceSplitByCount(2, whole, 0, 20))
+answer = [whole.sm.smCount, groups, [p.sm.smCount for p in parts], rest.sm.smCount]
+desc = ok(cu.cuDevResourceGenerateDesc(parts[:1], 1))
+green = ok(cu.cuGreenCtxCreate(desc, 0, 1))
+ctx = ok(cu.cuCtxFromGreenCtx(green))
+s = ok(cu.cuGreenCtxStreamCreate(green, 1, 0))
+answer += [launch(spin, ns(4 * MS), stream=s), rc(cu.cuStreamSynchronize(s)), busy() // MS, used() - base]
+answer += [ok(cu.cuCtxGetDevResource(ctx, R)).sm.smCount, int(ok(cu.cuStreamGetGreenCtx(s))) == int(green)]
+ok(cu.cuCtxSetCurrent(0)); ok(cu.cuDevicePrimaryCtxRelease(0))
+answer.append(ok(cu.cuDevicePrimaryCtxGetState(0))[1])
+ok(cu.cuGreenCtxDestroy(green)); answer += [ok(cu.cuDevicePrimaryCtxGetState(0))[1], stat()["gpus"][0]["used"]]
+"""
+    assert driver(code, machine="a100-pcie-4") == [
+        *(108, 2, [24, 24], 60, 0, 0, 4, 0, 24, True, 1, 0, 0),
+    ]
