@@ -5,12 +5,21 @@ import pytest
 from tests.cluster.conftest import Clusters
 from tests.cluster.running import RunningCluster, lines
 from tests.cluster.test_steps import NO_DEVICE, OPEN_ALL, devices, seen
-from tests.cluster.waiting import agent
+from tests.cluster.waiting import agent, end
+
+# A cgroup tells devices by number. Here each GPU has that of a device that can really be opened,
+# and that nothing else needs.
+NUMBERS = {0: "1 7", 1: "1 5", 2: "1 8", 3: "1 9"}  # full, zero, random, urandom
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def constrained(clusters: Clusters) -> RunningCluster:
-    return clusters("--cgroup")
+    cluster = clusters("--cgroup")
+    for gpu, number in NUMBERS.items():
+        for node in ("n1", "n2"):
+            device = f"/dev/nvidia{gpu}"
+            cluster.check("sh", "-c", f"rm {device}; mknod -m 666 {device} c {number}", node=node)
+    return cluster
 
 
 def test_nothing_is_printed_with_and_without_vgpus(constrained: RunningCluster) -> None:
@@ -48,12 +57,11 @@ def test_who_has_no_slot_has_no_gpu_even_without_the_covers(constrained: Running
     pids = constrained.popen("srun", "-w", "n1", "sh", "-c", "echo $$; sleep 60", user="alice")
     assert pids.stdout is not None
     step = pids.stdout.readline().strip()
-    outside = (
-        f"echo $$ >/sys/fs/cgroup/devices$(grep -oP 'devices:\\K.*' /proc/{step}/cgroup)/tasks"
-    )
+    group = f"$(sed -n 's/.*:devices:.*\\(.slurm_n1.*\\)/\\1/p' /proc/{step}/cgroup)"
+    outside = f"echo $$ >/sys/fs/cgroup/devices{group}/tasks && echo inside"
     done = constrained.run("sh", "-c", f"{outside}; {OPEN_ALL}", node="n1")
-    pids.kill()
-    assert "opened" not in done.stdout, done.stderr
+    end(pids)
+    assert done.stdout == "inside\n", done.stderr
     constrained.settle()
 
 

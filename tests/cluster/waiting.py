@@ -1,5 +1,8 @@
 """Wait for what a cluster does in its own time."""
 
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,6 +68,12 @@ while True:
 """
 
 
+def end(process: subprocess.Popen[str]) -> str:
+    """Kill what was started with popen(), with its children. Returns what it had printed."""
+    os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate()[0]
+
+
 @contextmanager
 def agent(cluster: RunningCluster, node: str, answer: str) -> Iterator[list[str]]:
     """An agent that gives every step of the node this answer. Afterwards: what it was asked."""
@@ -76,6 +85,5 @@ def agent(cluster: RunningCluster, node: str, answer: str) -> Iterator[list[str]
     try:
         yield questions
     finally:
-        process.kill()
-        questions += process.communicate()[0].splitlines()
+        questions += end(process).splitlines()
         cluster.check("rm", socket)
