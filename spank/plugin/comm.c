@@ -85,6 +85,10 @@ int comm_matrix_parse(struct comm_matrix *matrix, const char *text, const char *
     if (rows == 0 || rows != columns)
         return vgpu_errorf(err, "%s: %u rows of %u numbers, as many rows as numbers are wanted",
                            name, rows, columns);
+    for (uint32_t i = 0; i < rows; i++)
+        if (matrix->demand[i][i] != 0)
+            return vgpu_errorf(err, "%s: rank %u has a demand on itself: 0 is wanted there", name,
+                               i);
     matrix->n = rows;
     return 0;
 }

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#define EPILOG_MS 2000
+#define EPILOG_MS 4000 /* vgpud waits up to 2 s for the job's last processes */
 
 /* A node without vgpud has nothing to give back; a lost message neither drains the node nor blocks
  * the slots: the next job that Slurm gives one of them evicts the binding. */

@@ -79,6 +79,16 @@ def test_the_sites_own_comment_survives(crowded: RunningCluster) -> None:
     assert until_noted(crowded, job).startswith("rack 7, k=v vgpu{tries=1;why=")
 
 
+def test_each_task_of_an_array_is_requeued_for_itself(crowded: RunningCluster) -> None:
+    options = ("--gres=vgpu:2", "--array=0-1", "--open-mode=append")
+    array = crowded.submit("echo ran on $SLURMD_NODENAME", *options)
+    until(lambda: not crowded.check("squeue", "-h", "-u", "alice"), "both tasks are over")
+    outputs = [crowded.path(f"/home/alice/{array}_{i}.out").read_text() for i in range(2)]
+    assert [text.count("ran on n2") for text in outputs] == [1, 1], outputs
+    assert "".join(outputs).count("try 1 of 3") >= 1
+    assert "try 2 of 3" not in "".join(outputs)
+
+
 @pytest.mark.parametrize("how", ["srun", "no-requeue"])
 def test_what_cannot_be_requeued_fails_with_the_sentence(crowded: RunningCluster, how: str) -> None:
     if how == "srun":

@@ -126,6 +126,7 @@ static void a_wrong_matrix_is_refused_with_its_line(void)
         {"0 1\n1 0 3\n", "m:2: as many rows"},
         {"0 1\n", "m: 1 rows of 2 numbers"},
         {"0 1\n1 0\n1 1\n", "m:3: as many rows"},
+        {"0 1\n1 2\n", "m: rank 1 has a demand on itself"},
         {"0 x\n1 0\n", "m:1: \"x\" is not a number"},
         {"0 -1\n1 0\n", "m:1: \"-1\" is not a number"},
         {"0 nan\n1 0\n", "m:1: \"nan\" is not a number"},
