@@ -1,8 +1,8 @@
 # The simulated libcuda.so.1; what follows from NVIDIA's headers is made from them.
 CUDA_GEN   := $(B)/gpusim/cuda_api.h $(B)/gpusim/cuda_exports.c $(B)/gpusim/cuda_procs.c $(B)/gpusim/cuda_errors.c
-CUDA_PARTS := access account array capture context copy device event fault graph graph_exec graph_memory graph_node \
-	green heap hide init ipc ipc_event launch machine memory module other pointer pool procaddress range state stream timeline vmm \
-	work
+CUDA_PARTS := access account array capture context copy device event fault function graph graph_exec graph_memory \
+	graph_node green heap hide init ipc ipc_event launch library machine memory module other pointer pool procaddress \
+	range state stream timeline vmm work
 CUDA_OBJ   := $(CUDA_PARTS:%=$(B)/tests/gpusim/%.o) $(patsubst %.c,%.o,$(filter %.c,$(CUDA_GEN)))
 CUDA_LIB   := $(B)/gpusim/libcuda.so.1
 

@@ -247,73 +247,144 @@ static void format_uuid(struct gpusim_gpu_spec *gpu)
                      gpu->uuid_bytes[i]);
 }
 
-/* One key of a gpu= line for one GPU. */
+/* --- keys of a gpu= line: each sets something of GPU i ------------------------------------- */
+
+static struct gpusim_gpu_spec *spec(struct parser *p, int i)
+{
+    return &p->machine->gpus[i];
+}
+
+static int set_name(struct parser *p, const struct field *f, int i)
+{
+    return string(p, f, spec(p, i)->name, sizeof(spec(p, i)->name));
+}
+
+static int set_memory(struct parser *p, const struct field *f, int i)
+{
+    return size(p, f, &spec(p, i)->memory);
+}
+
+static int set_sms(struct parser *p, const struct field *f, int i)
+{
+    return number32(p, f, 1, 1024, &spec(p, i)->sms);
+}
+
+static int set_cc(struct parser *p, const struct field *f, int i)
+{
+    return version(p, f, &spec(p, i)->cc_major, &spec(p, i)->cc_minor);
+}
+
+static int set_bandwidth(struct parser *p, const struct field *f, int i)
+{
+    uint64_t value;
+    if (number(p, f->key, f->value, 1, 100000, &value))
+        return -1;
+    spec(p, i)->bandwidth = value * 1000000000ull;
+    return 0;
+}
+
+static int set_numa(struct parser *p, const struct field *f, int i)
+{
+    uint64_t value = 0;
+    bool none = strcmp(f->value, "-1") == 0;
+    if (!none && number(p, f->key, f->value, 0, 1023, &value))
+        return -1;
+    spec(p, i)->numa = none ? -1 : (int32_t)value;
+    return 0;
+}
+
+static int set_cpus(struct parser *p, const struct field *f, int i)
+{
+    return string(p, f, spec(p, i)->cpus, sizeof(spec(p, i)->cpus));
+}
+
+static int set_pcie_gen(struct parser *p, const struct field *f, int i)
+{
+    return number32(p, f, 1, 6, &spec(p, i)->pcie_gen);
+}
+
+static int set_pcie_width(struct parser *p, const struct field *f, int i)
+{
+    return number32(p, f, 1, 16, &spec(p, i)->pcie_width);
+}
+
+static int set_pci(struct parser *p, const struct field *f, int i)
+{
+    p->has_pci[i] = true;
+    return pci(p, f, spec(p, i));
+}
+
+static int set_uuid(struct parser *p, const struct field *f, int i)
+{
+    p->has_uuid[i] = true;
+    return uuid(p, f, spec(p, i));
+}
+
+static int set_serial(struct parser *p, const struct field *f, int i)
+{
+    p->has_serial[i] = true;
+    return string(p, f, spec(p, i)->serial, sizeof(spec(p, i)->serial));
+}
+
+static int set_minor(struct parser *p, const struct field *f, int i)
+{
+    p->has_minor[i] = true;
+    return number32(p, f, 0, 1023, &spec(p, i)->minor);
+}
+
+static const char *const off_on[] = {"off", "on", NULL};
+
+static int set_persistence(struct parser *p, const struct field *f, int i)
+{
+    return choice(p, f, off_on, &spec(p, i)->persistence);
+}
+
+static int set_mig(struct parser *p, const struct field *f, int i)
+{
+    return choice(p, f, off_on, &spec(p, i)->mig);
+}
+
+static int set_compute(struct parser *p, const struct field *f, int i)
+{
+    static const char *const modes[] = {"default", "exclusive", "prohibited", NULL};
+    return choice(p, f, modes, &spec(p, i)->compute);
+}
+
+static const struct gpu_key {
+    const char *name;
+    bool own; /* belongs to one GPU */
+    int (*set)(struct parser *p, const struct field *f, int i);
+} gpu_keys[] = {
+    {"name", false, set_name},
+    {"memory", false, set_memory},
+    {"sms", false, set_sms},
+    {"cc", false, set_cc},
+    {"bandwidth", false, set_bandwidth},
+    {"numa", false, set_numa},
+    {"cpus", false, set_cpus},
+    {"pciegen", false, set_pcie_gen},
+    {"pciewidth", false, set_pcie_width},
+    {"pci", true, set_pci},
+    {"uuid", true, set_uuid},
+    {"serial", true, set_serial},
+    {"minor", true, set_minor},
+    {"persistence", false, set_persistence},
+    {"compute", false, set_compute},
+    {"mig", false, set_mig},
+};
+
 static int gpu_field(struct parser *p, const struct field *f, int i, bool single)
 {
-    struct gpusim_gpu_spec *gpu = &p->machine->gpus[i];
-    bool own = strcmp(f->key, "pci") == 0 || strcmp(f->key, "uuid") == 0 ||
-               strcmp(f->key, "serial") == 0 || strcmp(f->key, "minor") == 0;
-    if (own && !single)
-        return fail(p, "%s= belongs to one GPU, but the line is about several", f->key);
-    if (strcmp(f->key, "name") == 0)
-        return string(p, f, gpu->name, sizeof(gpu->name));
-    if (strcmp(f->key, "memory") == 0)
-        return size(p, f, &gpu->memory);
-    if (strcmp(f->key, "sms") == 0)
-        return number32(p, f, 1, 1024, &gpu->sms);
-    if (strcmp(f->key, "cc") == 0)
-        return version(p, f, &gpu->cc_major, &gpu->cc_minor);
-    if (strcmp(f->key, "cpus") == 0)
-        return string(p, f, gpu->cpus, sizeof(gpu->cpus));
-    if (strcmp(f->key, "pciegen") == 0)
-        return number32(p, f, 1, 6, &gpu->pcie_gen);
-    if (strcmp(f->key, "pciewidth") == 0)
-        return number32(p, f, 1, 16, &gpu->pcie_width);
-    static const char *const off_on[] = {"off", "on", NULL};
-    static const char *const compute[] = {"default", "exclusive", "prohibited", NULL};
-    if (strcmp(f->key, "persistence") == 0)
-        return choice(p, f, off_on, &gpu->persistence);
-    if (strcmp(f->key, "mig") == 0)
-        return choice(p, f, off_on, &gpu->mig);
-    if (strcmp(f->key, "compute") == 0)
-        return choice(p, f, compute, &gpu->compute);
-    if (strcmp(f->key, "pci") == 0) {
-        p->has_pci[i] = true;
-        return pci(p, f, gpu);
-    }
-    if (strcmp(f->key, "uuid") == 0) {
-        p->has_uuid[i] = true;
-        return uuid(p, f, gpu);
-    }
-    if (strcmp(f->key, "serial") == 0) {
-        p->has_serial[i] = true;
-        return string(p, f, gpu->serial, sizeof(gpu->serial));
-    }
-    if (strcmp(f->key, "minor") == 0) {
-        p->has_minor[i] = true;
-        return number32(p, f, 0, 1023, &gpu->minor);
-    }
-    uint64_t value;
-    if (strcmp(f->key, "bandwidth") == 0) {
-        if (number(p, f->key, f->value, 1, 100000, &value))
-            return -1;
-        gpu->bandwidth = value * 1000000000ull;
-        return 0;
-    }
-    if (strcmp(f->key, "numa") == 0) {
-        if (strcmp(f->value, "-1") == 0) {
-            gpu->numa = -1;
-            return 0;
-        }
-        if (number(p, f->key, f->value, 0, 1023, &value))
-            return -1;
-        gpu->numa = (int32_t)value;
-        return 0;
+    for (size_t k = 0; k < sizeof(gpu_keys) / sizeof(*gpu_keys); k++) {
+        if (strcmp(f->key, gpu_keys[k].name) != 0)
+            continue;
+        if (gpu_keys[k].own && !single)
+            return fail(p, "%s= belongs to one GPU, but the line is about several", f->key);
+        return gpu_keys[k].set(p, f, i);
     }
     return fail(p,
-                "unknown key %s=; a gpu= line knows name, memory, sms, cc, bandwidth, pci, uuid, "
-                "serial, minor, numa, "
-                "cpus, pciegen, pciewidth, persistence, compute, mig",
+                "unknown key %s=; a gpu= line knows name, memory, sms, cc, bandwidth, numa, cpus, "
+                "pciegen, pciewidth, persistence, compute, mig, pci, uuid, serial, minor",
                 f->key);
 }
 

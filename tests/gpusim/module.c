@@ -1,6 +1,6 @@
-/* module.c - modules and libraries: images that take their own size of device memory, with the
- * simulator's kernels and the global variables that a PTX text declares. */
-#include "sim.h"
+/* module.c - modules: images that take their own size of device memory, with the simulator's
+ * kernels and the global variables that a PTX text declares. */
+#include "module.h"
 
 #include <ctype.h>
 #include <elf.h>
@@ -28,37 +28,9 @@ struct global {
     char name[];
 };
 
-struct CUmod_st {
-    enum sim_magic magic;
-    CUcontext ctx;
-    CUmodule next;     /* in ctx->modules */
-    CUlibrary library; /* that it is an instance of; NULL: none */
-    uint64_t bytes;
-    struct global *globals;
-    struct CUfunc_st functions[KERNEL_TYPES];
-};
-
-struct CUkern_st {
-    enum sim_magic magic;
-    enum kernel_type type;
-    CUlibrary library;
-};
-
-struct CUlib_st {
-    enum sim_magic magic;
-    char *image;
-    uint64_t size;
-    struct CUkern_st kernels[KERNEL_TYPES];
-    CUlibrary next;
-};
-
-static CUlibrary libraries;
-
 /* --- images --------------------------------------------------------------------------------- */
 
-/* Length of an image that comes without one: what its header says, or up to the zero byte of a
- * text. */
-static uint64_t image_size(const void *image)
+uint64_t image_size(const void *image)
 {
     const unsigned char *p = image;
     uint32_t magic = p[0] ? *(const uint32_t *)image : 0;
@@ -77,14 +49,14 @@ static uint64_t image_size(const void *image)
     return strlen(image) + 1;
 }
 
-static const void *image_body(const void *image)
+const void *image_body(const void *image)
 {
     const unsigned char *p = image;
     bool wrapped = p[0] && *(const uint32_t *)image == WRAPPER_MAGIC;
     return wrapped ? *(const void *const *)(p + 8) : image;
 }
 
-static CUresult read_file(const char *path, char **text, uint64_t *size)
+CUresult image_read(const char *path, char **text, uint64_t *size)
 {
     struct stat st;
     NEED(path, CUDA_ERROR_INVALID_VALUE);
@@ -171,8 +143,7 @@ static CUresult declare_all(CUmodule module, const char *image)
 
 /* --- loading and unloading ------------------------------------------------------------------ */
 
-/* sim.lock held. */
-static void unload(CUmodule module)
+void module_unload(CUmodule module)
 {
     CUmodule *link = &module->ctx->modules;
     while (*link != module)
@@ -192,10 +163,10 @@ static void unload(CUmodule module)
 void module_unload_all(CUcontext ctx)
 {
     while (ctx->modules)
-        unload(ctx->modules);
+        module_unload(ctx->modules);
 }
 
-static CUresult load(CUcontext ctx, const char *image, uint64_t size, CUlibrary library,
+CUresult module_load(CUcontext ctx, const char *image, uint64_t size, CUlibrary library,
                      CUmodule *out)
 {
     CUmodule module = calloc(1, sizeof(*module));
@@ -221,7 +192,7 @@ static CUresult load(CUcontext ctx, const char *image, uint64_t size, CUlibrary 
     ctx->modules = module;
     CUresult rc = declare_all(module, image);
     if (rc != CUDA_SUCCESS)
-        unload(module);
+        module_unload(module);
     else
         *out = module;
     return rc;
@@ -233,7 +204,7 @@ static CUresult load_current(CUmodule *out, const void *image, uint64_t size)
     TRY(context_current(&ctx));
     TRY(capture_forbids());
     sim_lock();
-    CUresult rc = load(ctx, image, size, NULL, out);
+    CUresult rc = module_load(ctx, image, size, NULL, out);
     sim_unlock();
     return rc;
 }
@@ -261,7 +232,7 @@ CUresult sim_cuModuleLoad(CUmodule *out, const char *path)
     char *image;
     uint64_t size;
     NEED(out, CUDA_ERROR_INVALID_VALUE);
-    TRY(read_file(path, &image, &size));
+    TRY(image_read(path, &image, &size));
     CUresult rc = load_current(out, image, size);
     free(image);
     return rc;
@@ -272,7 +243,7 @@ CUresult sim_cuModuleUnload(CUmodule module)
     NEED(IS(module, SIM_MODULE) && !module->library, CUDA_ERROR_INVALID_HANDLE);
     TRY(capture_forbids());
     sim_lock();
-    unload(module);
+    module_unload(module);
     sim_unlock();
     return CUDA_SUCCESS;
 }
@@ -286,7 +257,7 @@ CUresult sim_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 
 /* --- what is in a module -------------------------------------------------------------------- */
 
-static int kernel_named(const char *name)
+int kernel_named(const char *name)
 {
     for (int i = 0; i < KERNEL_TYPES; i++)
         if (strcmp(name, kernel_infos[i].name) == 0)
@@ -336,381 +307,4 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, CUmodule m
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
-}
-
-/* --- libraries: loaded into a context when first used there --------------------------------- */
-
-/* The library's module in the context. sim.lock held. */
-static CUresult instance(CUlibrary library, CUcontext ctx, CUmodule *out)
-{
-    for (CUmodule module = ctx->modules; module; module = module->next) {
-        if (module->library == library) {
-            *out = module;
-            return CUDA_SUCCESS;
-        }
-    }
-    return load(ctx, library->image, library->size, library, out);
-}
-
-static CUresult new_library(CUlibrary *out, char *image, uint64_t size)
-{
-    CUlibrary library = image ? calloc(1, sizeof(*library)) : NULL;
-    if (!library) {
-        free(image);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    library->magic = SIM_LIBRARY;
-    library->image = image;
-    library->size = size;
-    for (int i = 0; i < KERNEL_TYPES; i++)
-        library->kernels[i] = (struct CUkern_st){SIM_KERNEL, (enum kernel_type)i, library};
-    sim_lock();
-    library->next = libraries;
-    libraries = library;
-    sim_unlock();
-    *out = library;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options,
-                               void **values, unsigned n, CUlibraryOption *library_options,
-                               void **library_values, unsigned n_library)
-{
-    NEED(out && code && (!n || (options && values)), CUDA_ERROR_INVALID_VALUE);
-    NEED(!n_library || (library_options && library_values), CUDA_ERROR_INVALID_VALUE);
-    uint64_t size = image_size(code);
-    char *copy = malloc(size + 1);
-    if (copy) {
-        memcpy(copy, image_body(code), size);
-        copy[size] = 0;
-    }
-    return new_library(out, copy, size);
-}
-
-CUresult sim_cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options,
-                                   void **values, unsigned n, CUlibraryOption *library_options,
-                                   void **library_values, unsigned n_library)
-{
-    char *image;
-    uint64_t size;
-    NEED(out && (!n || (options && values)), CUDA_ERROR_INVALID_VALUE);
-    NEED(!n_library || (library_options && library_values), CUDA_ERROR_INVALID_VALUE);
-    TRY(read_file(path, &image, &size));
-    return new_library(out, image, size);
-}
-
-CUresult sim_cuLibraryUnload(CUlibrary library)
-{
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    sim_lock();
-    for (CUcontext ctx = sim.contexts; ctx; ctx = ctx->next) {
-        CUmodule module = ctx->modules, next;
-        for (; module; module = next) {
-            next = module->next;
-            if (module->library == library)
-                unload(module);
-        }
-    }
-    CUlibrary *link = &libraries;
-    while (*link != library)
-        link = &(*link)->next;
-    *link = library->next;
-    library->magic = 0;
-    free(library->image);
-    free(library);
-    sim_unlock();
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name)
-{
-    NEED(out && name && *name, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    int i = kernel_named(name);
-    NEED(i >= 0, CUDA_ERROR_NOT_FOUND);
-    *out = &library->kernels[i];
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryGetKernelCount(unsigned *count, CUlibrary library)
-{
-    NEED(count, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    *count = KERNEL_TYPES;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned n, CUlibrary library)
-{
-    NEED(kernels && n, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    for (unsigned i = 0; i < n && i < KERNEL_TYPES; i++)
-        kernels[i] = &library->kernels[i];
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuLibraryGetModule(CUmodule *out, CUlibrary library)
-{
-    CUcontext ctx;
-    NEED(out, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    TRY(context_current(&ctx));
-    sim_lock();
-    CUresult rc = instance(library, ctx, out);
-    sim_unlock();
-    return rc;
-}
-
-CUresult sim_cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *size, CUlibrary library,
-                                const char *name)
-{
-    CUmodule module;
-    TRY(sim_cuLibraryGetModule(&module, library));
-    return sim_cuModuleGetGlobal_v2(pointer, size, module, name);
-}
-
-CUresult sim_cuLibraryGetManaged(CUdeviceptr *pointer, size_t *size, CUlibrary library,
-                                 const char *name)
-{
-    NEED(name && (pointer || size), CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-CUresult sim_cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const char *symbol)
-{
-    NEED(function && symbol, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(library, SIM_LIBRARY), CUDA_ERROR_INVALID_HANDLE);
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-/* --- functions and kernels ------------------------------------------------------------------ */
-
-CUresult function_get(void *handle, CUcontext ctx, CUfunction *out)
-{
-    CUfunction function = handle;
-    CUkernel kernel = handle;
-    CUmodule module;
-    NEED(handle, CUDA_ERROR_INVALID_HANDLE);
-    if (likely(function->magic == SIM_FUNCTION)) {
-        *out = function;
-        return CUDA_SUCCESS;
-    }
-    NEED(kernel->magic == SIM_KERNEL, CUDA_ERROR_INVALID_HANDLE);
-    sim_lock();
-    CUresult rc = instance(kernel->library, ctx, &module);
-    sim_unlock();
-    TRY(rc);
-    *out = &module->functions[kernel->type];
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuKernelGetFunction(CUfunction *out, CUkernel kernel)
-{
-    CUcontext ctx;
-    NEED(out, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(kernel, SIM_KERNEL), CUDA_ERROR_INVALID_HANDLE);
-    TRY(context_current(&ctx));
-    return function_get(kernel, ctx, out);
-}
-
-CUresult sim_cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
-{
-    NEED(out, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(kernel, SIM_KERNEL), CUDA_ERROR_INVALID_HANDLE);
-    *out = kernel->library;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuKernelGetName(const char **name, CUkernel kernel)
-{
-    NEED(name, CUDA_ERROR_INVALID_VALUE);
-    NEED(IS(kernel, SIM_KERNEL), CUDA_ERROR_INVALID_HANDLE);
-    *name = kernel_infos[kernel->type].name;
-    return CUDA_SUCCESS;
-}
-
-/* The kernel behind a handle of either sort. */
-static CUresult type_of(void *handle, enum kernel_type *type)
-{
-    CUfunction function = handle;
-    CUkernel kernel = handle;
-    if (IS(function, SIM_FUNCTION))
-        *type = function->type;
-    else if (IS(kernel, SIM_KERNEL))
-        *type = kernel->type;
-    else
-        return CUDA_ERROR_INVALID_HANDLE;
-    return CUDA_SUCCESS;
-}
-
-static CUresult param_info(void *handle, size_t index, size_t *offset, size_t *size)
-{
-    enum kernel_type type;
-    NEED(offset, CUDA_ERROR_INVALID_VALUE);
-    TRY(type_of(handle, &type));
-    const struct kernel_info *info = &kernel_infos[type];
-    NEED(index < info->n_args, CUDA_ERROR_INVALID_VALUE);
-    *offset = kernel_param_offset(type, (unsigned)index);
-    if (size)
-        *size = info->arg_size[index];
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
-{
-    return param_info(kernel, index, offset, size);
-}
-
-CUresult sim_cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
-{
-    return param_info(function, index, offset, size);
-}
-
-unsigned kernel_param_offset(enum kernel_type type, unsigned index)
-{
-    unsigned offset = 0;
-    for (unsigned i = 0;; i++) {
-        unsigned size = kernel_infos[type].arg_size[i];
-        offset = (offset + size - 1) / size * size;
-        if (i == index)
-            return offset;
-        offset += size;
-    }
-}
-
-CUresult sim_cuFuncGetModule(CUmodule *out, CUfunction handle)
-{
-    CUcontext ctx;
-    CUfunction function;
-    NEED(out, CUDA_ERROR_INVALID_VALUE);
-    TRY(context_current(&ctx));
-    TRY(function_get(handle, ctx, &function));
-    *out = function->module;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuFuncGetName(const char **name, CUfunction function)
-{
-    enum kernel_type type;
-    NEED(name, CUDA_ERROR_INVALID_VALUE);
-    TRY(type_of(function, &type));
-    *name = kernel_infos[type].name;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
-{
-    enum kernel_type type;
-    NEED(state, CUDA_ERROR_INVALID_VALUE);
-    TRY(type_of(function, &type));
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuFuncLoad(CUfunction function)
-{
-    enum kernel_type type;
-    return type_of(function, &type);
-}
-
-/* --- attributes ----------------------------------------------------------------------------- */
-
-static CUresult get_attribute(int *value, CUfunction_attribute attribute, void *handle)
-{
-    enum kernel_type type;
-    CUfunction function = handle;
-    NEED(value && (int)attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX,
-         CUDA_ERROR_INVALID_VALUE);
-    TRY(type_of(handle, &type));
-    bool own = function->magic == SIM_FUNCTION;
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 32;
-        break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = 80;
-        break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = own && function->max_dynamic_shared ? function->max_dynamic_shared : 49152;
-        break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        *value = own ? function->carveout : -1;
-        break;
-    default:
-        *value = 0;
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult set_attribute(void *handle, CUfunction_attribute attribute, int value)
-{
-    enum kernel_type type;
-    CUfunction function = handle;
-    TRY(type_of(handle, &type));
-    bool own = function->magic == SIM_FUNCTION;
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        NEED(value >= 0 && value <= 166912, CUDA_ERROR_INVALID_VALUE);
-        if (own)
-            function->max_dynamic_shared = value;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        NEED(value >= -1 && value <= 100, CUDA_ERROR_INVALID_VALUE);
-        if (own)
-            function->carveout = value;
-        return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
-{
-    return get_attribute(value, attribute, function);
-}
-
-CUresult sim_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
-{
-    return set_attribute(function, attribute, value);
-}
-
-CUresult sim_cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
-                                  CUdevice device)
-{
-    NEED(is_device(device), CUDA_ERROR_INVALID_DEVICE);
-    return get_attribute(value, attribute, kernel);
-}
-
-CUresult sim_cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
-                                  CUdevice device)
-{
-    NEED(is_device(device), CUDA_ERROR_INVALID_DEVICE);
-    return set_attribute(kernel, attribute, value);
-}
-
-CUresult sim_cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
-{
-    (void)config;
-    return sim_cuFuncLoad(function);
-}
-
-CUresult sim_cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config)
-{
-    (void)config;
-    return sim_cuFuncLoad(function);
-}
-
-CUresult sim_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
-{
-    (void)config;
-    NEED(is_device(device), CUDA_ERROR_INVALID_DEVICE);
-    return IS(kernel, SIM_KERNEL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -16,57 +16,69 @@ static int handle_types(const struct block *block)
     return block->type == MEMORY_POOL ? (int)pool_handle_types(block->owner) : 0;
 }
 
-static CUresult about(const struct block *block, CUpointer_attribute attribute, void *data)
+/* Answers of four bytes. */
+static bool small(const struct block *block, CUpointer_attribute attribute, unsigned *out)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *out = is_host(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *out = block->sync_memops;
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *out = block->type == MEMORY_MANAGED;
+        return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *out = (unsigned)(block->device >= 0 ? block->device
+                          : block->ctx       ? block->ctx->device
+                                             : -1);
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *out = block->type == MEMORY_LINEAR;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        *out = 1;
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+        *out = 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *out = block->readable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Answers of eight. */
+static bool large(const struct block *block, CUpointer_attribute attribute, uint64_t *out)
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)data = block->type == MEMORY_VMM ? NULL : block->ctx;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)data = is_host(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(unsigned *)data = block->sync_memops;
-        return CUDA_SUCCESS;
+        *out = block->type == MEMORY_VMM ? 0 : (uint64_t)block->ctx;
+        return true;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        *(unsigned long long *)data = block->id;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        *(unsigned *)data = block->type == MEMORY_MANAGED;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)data = block->device >= 0 ? block->device : block->ctx ? block->ctx->device : -1;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(unsigned *)data = block->type == MEMORY_LINEAR;
-        return CUDA_SUCCESS;
+        *out = block->id;
+        return true;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        *(CUdeviceptr *)data = (CUdeviceptr)block->base;
-        return CUDA_SUCCESS;
+        *out = (uint64_t)block->base;
+        return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        *(size_t *)data = block->size;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        *(unsigned *)data = 1;
-        return CUDA_SUCCESS;
+        *out = block->size;
+        return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(unsigned long long *)data = (unsigned long long)handle_types(block);
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-        *(unsigned *)data = 0;
-        return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *(unsigned *)data = block->readable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : 0;
-        return CUDA_SUCCESS;
+        *out = (uint64_t)handle_types(block);
+        return true;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(CUmemoryPool *)data = block->type == MEMORY_POOL ? block->owner : NULL;
-        return CUDA_SUCCESS;
+        *out = block->type == MEMORY_POOL ? (uint64_t)block->owner : 0;
+        return true;
     default:
-        return CUDA_ERROR_INVALID_VALUE;
+        return false;
     }
 }
 
@@ -87,7 +99,9 @@ static CUresult get(void *data, CUpointer_attribute attribute, CUdeviceptr point
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
         attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
         return address(block, attribute, data, pointer);
-    return about(block, attribute, data);
+    return small(block, attribute, data) || large(block, attribute, data)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult sim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
