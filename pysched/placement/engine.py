@@ -199,10 +199,16 @@ class _Question:
             away=sum(map(self.away, gpus)),
             load=sum(self.loads[at] for at in mapping) / len(mapping),
             lost_gbps=lost / 10,
-            allreduce_gbps=allreduce(self.bandwidth[np.ix_(mapping, mapping)]),
+            allreduce_gbps=self.allreduce(mapping, slowest),
             optimal=optimal,
         )
         return explain.explained(found, self.topology, self.gpus, self.request, uniform)
+
+    def allreduce(self, mapping: tuple[int, ...], slowest: tuple[int, int] | None) -> float | None:
+        """Predicted bus bandwidth of a ring all-reduce; known where a ring was asked for."""
+        if slowest and self.request.demand == patterns.matrix("ring", self.request.ranks):
+            return float(self.bandwidth[mapping[slowest[0]], mapping[slowest[1]]])
+        return allreduce(self.bandwidth[np.ix_(mapping, mapping)])
 
 
 def solve(problem: Problem, always: bool) -> tuple[list[tuple[int, ...]], bool]:

@@ -14,8 +14,9 @@ Both symmetries keep the lexicographically first of equal mappings, so they do n
 other's way. Whatever is dropped has an equal or better mapping among what is kept.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,41 @@ class Problem:
     @property
     def ranks(self) -> int:
         return len(self.demand)
+
+    @cached_property
+    def row_classes(self) -> tuple[int, ...]:
+        """Equal numbers for ranks that cost the same everywhere."""
+        seen: dict[bytes, int] = {}
+        return tuple(seen.setdefault(row.tobytes(), len(seen)) for row in self.single)
+
+    @cached_property
+    def apart(self) -> Ints:
+        """Per GPU: bit mask of those that must not be chosen beside it."""
+        weights = 1 << np.arange(self.gpus, dtype=np.int64)
+        return np.asarray((~self.together & ~np.eye(self.gpus, dtype=bool)) @ weights)
+
+    @cached_property
+    def lower_twins(self) -> Ints:
+        """Per GPU: bit mask of those with a lower number that cannot be told from it."""
+        twins = np.zeros(self.gpus, dtype=np.int64)
+        for gpu in range(self.gpus):
+            for lower in range(gpu):
+                if self.alike(lower, gpu):
+                    twins[gpu] |= 1 << lower
+        return twins
+
+    def alike(self, one: int, other: int) -> bool:
+        """Whether exchanging two GPUs changes nothing."""
+        tags = self.tags or (None,) * self.gpus
+        if tags[one] != tags[other] or (self.keep >> one ^ self.keep >> other) & 1:
+            return False
+        swap = np.arange(self.gpus)
+        swap[[one, other]] = other, one
+        return bool(
+            np.array_equal(self.single[:, one], self.single[:, other])
+            and np.array_equal(self.distance[one][swap], self.distance[other])
+            and np.array_equal(self.together[one][swap], self.together[other])
+        )
 
     @property
     def gpus(self) -> int:
@@ -108,21 +144,32 @@ def bottleneck(problem: Problem, budget: int | None = None) -> tuple[int | None,
     None if no mapping is possible, or none was found.
     """
     apart = ~np.eye(problem.gpus, dtype=bool)
-    distances = [int(distance) for distance in np.unique(problem.distance[apart])]
-    demands = {demand for row in problem.demand for demand in row} - {0}
-    levels = sorted({demand * distance for demand in demands for distance in distances}) or [0]
-    low, high = 0, len(levels)
+    demands = np.unique([0, *(demand for row in problem.demand for demand in row)])[1:]
+    levels = np.unique(np.multiply.outer(demands, problem.distance[apart])).tolist() or [0]
+    low, high = bisect_left(levels, _least_worst(problem)), len(levels)
     while low < high and (budget is None or budget > 0):
         middle = (low + high) // 2
         search = _Search(problem, levels[middle], None, budget)
-        if search.possible():
-            high = middle
+        mapping = search.any()
+        if mapping is not None:
+            high = min(middle, bisect_left(levels, problem.value(mapping, 0)[0]))
         elif search.exhausted:
             break
         else:
             low = middle + 1
         budget = search.left
-    return (levels[high] if high < len(levels) else None), low == high
+    return (levels[high] if high < len(levels) else None), low >= high
+
+
+def _least_worst(problem: Problem) -> int:
+    """What the worst pair costs at least: each rank sits somewhere, its peers on the nearest."""
+    nearest = np.sort(problem.distance + np.diag([IMPOSSIBLE] * problem.gpus), axis=1)
+    least = 0
+    for row in problem.demand:
+        busy = np.array(sorted((demand for demand in row if demand), reverse=True), dtype=np.int64)
+        if 0 < len(busy) < problem.gpus:
+            least = max(least, int((nearest[:, : len(busy)] * busy).max(axis=1).min()))
+    return least
 
 
 @dataclass(frozen=True)
@@ -157,13 +204,11 @@ class _Search:
         self.left = budget
         self.exhausted = False
         self.any_will_do = scale is None
-        self.plan = _plan(problem.demand, _row_classes(problem.single))
+        self.plan = _plan(problem.demand, problem.row_classes)
         order = list(self.plan.order)
         self.demand = np.array(problem.demand, dtype=np.int64)[np.ix_(order, order)]
-        if scale is None:
-            self.single = np.where(problem.single >= IMPOSSIBLE, IMPOSSIBLE, 0)[order]
-        else:
-            self.single = problem.single[order]
+        impossible = np.where(problem.single >= IMPOSSIBLE, IMPOSSIBLE, 0)
+        self.single = (impossible if scale is None else problem.single)[order]
         self.pairs = {
             demand: np.where(
                 demand * problem.distance > limit,
@@ -173,16 +218,14 @@ class _Search:
             for demand in {int(value) for value in self.demand.flat} - {0}
         }
         self.gpu_numbers = np.arange(problem.gpus, dtype=np.int64)
-        self.apart = _masks(~problem.together)
-        self.lower_twins = _lower_twins(problem)
         self.rest = [self.rest_bound(depth) for depth in range(problem.ranks)]
         self.upper = IMPOSSIBLE - 1
         self.found: list[_Block] = []
 
-    def possible(self) -> bool:
-        """Whether a mapping within the limit exists."""
+    def any(self) -> tuple[int, ...] | None:
+        """A mapping within the limit, if one exists."""
         self.descend(self.root(), PROBE)
-        return bool(self.found)
+        return self.in_rank_order(self.found[0].at[0]) if self.found else None
 
     def best(self) -> list[tuple[int, ...]]:
         """All best sets: a narrow beam for an upper bound, then everything that may beat it."""
@@ -261,7 +304,9 @@ class _Search:
     def may_follow(self, block: _Block, depth: int) -> Bools:
         """Row x GPU: what symmetry, GPUs to keep and pairs to avoid leave for the next rank."""
         used = block.used[:, None]
-        fits: Bools = ((used & self.lower_twins) == self.lower_twins) & ((used & self.apart) == 0)
+        fits: Bools = ((used & self.problem.lower_twins) == self.problem.lower_twins) & (
+            (used & self.problem.apart) == 0
+        )
         if self.plan.interchangeable:
             fits &= (used >> self.gpu_numbers) == 0
         for position in self.plan.below[depth]:
@@ -290,14 +335,18 @@ class _Search:
         """Position x GPU: half of the least that a rank pays to others placed after ``depth``."""
         later = range(depth, self.problem.ranks)
         bound = np.zeros_like(self.single)
-        away = np.where(np.eye(self.problem.gpus, dtype=bool), IMPOSSIBLE, 0)
         for position in later:
             demands = sorted((int(self.demand[position, other]) for other in later), reverse=True)
-            busy = [demand for demand in demands if demand]
             # The largest demand over the shortest way, and so on: no assignment is cheaper.
-            for nth, demand in enumerate(busy):
-                bound[position] += np.sort(self.pairs[demand] + away, axis=1)[:, nth] // 2
+            for nth, demand in enumerate(each for each in demands if each):
+                bound[position] += self.cheapest[demand][:, nth]
         return np.minimum(bound, IMPOSSIBLE)
+
+    @cached_property
+    def cheapest(self) -> dict[int, Ints]:
+        """Per demand: GPU x n, half of what its n-th cheapest pair costs."""
+        itself = np.diag(np.full(self.problem.gpus, IMPOSSIBLE))
+        return {demand: np.sort(pair + itself, axis=1) // 2 for demand, pair in self.pairs.items()}
 
 
 @dataclass(frozen=True)
@@ -378,39 +427,3 @@ def _exchangeable(demand: Matrix, kinds: tuple[int, ...], at: int, other: int) -
         return False
 
     return extend(list(range(at)))
-
-
-def _row_classes(single: Ints) -> tuple[int, ...]:
-    """Equal numbers for ranks that cost the same everywhere."""
-    seen: dict[bytes, int] = {}
-    return tuple(seen.setdefault(row.tobytes(), len(seen)) for row in single)
-
-
-def _masks(matrix: Bools) -> Ints:
-    """Each row of a matrix as a bit mask, without the diagonal."""
-    weights = 1 << np.arange(matrix.shape[1], dtype=np.int64)
-    return np.asarray((matrix & ~np.eye(len(matrix), dtype=bool)) @ weights)
-
-
-def _lower_twins(problem: Problem) -> Ints:
-    """Per GPU: bit mask of those with a lower number that cannot be told from it."""
-    twins = np.zeros(problem.gpus, dtype=np.int64)
-    for gpu in range(problem.gpus):
-        for lower in range(gpu):
-            if _alike(problem, lower, gpu):
-                twins[gpu] |= 1 << lower
-    return twins
-
-
-def _alike(problem: Problem, one: int, other: int) -> bool:
-    """Whether exchanging two GPUs changes nothing."""
-    swap = np.arange(problem.gpus)
-    swap[[one, other]] = other, one
-    tags = problem.tags or (None,) * problem.gpus
-    return bool(
-        tags[one] == tags[other]
-        and (problem.keep >> one & 1) == (problem.keep >> other & 1)
-        and np.array_equal(problem.single[:, one], problem.single[:, other])
-        and np.array_equal(problem.distance[one][swap], problem.distance[other])
-        and np.array_equal(problem.together[one][swap], problem.together[other])
-    )
