@@ -94,4 +94,4 @@ uninstall::
 clean:
 	rm -rf $(B)/obj $(filter-out $(B)/venv $(B)/.setup,$(wildcard $(B)/*))
 
--include $(shell find $(B) -name '*.d' -not -path '*/venv/*' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' -not -path '*/venv/*' 2>/dev/null)
