@@ -37,7 +37,7 @@ local NUMBERS = {
 local PICKY = { "reservation", "sockets_per_node", "cores_per_socket", "threads_per_core" }
 local OPTIONS = { "comm", "affinity", "mem", "colocate" }
 local MAY_SET = {
-    features = true, prefer = true, admin_comment = true,
+    features = true, prefer = true, exc_nodes = true, admin_comment = true,
     tres_per_node = true, tres_per_job = true, tres_per_socket = true, tres_per_task = true,
 }
 

@@ -11,6 +11,8 @@ from pysched.select.cluster import ANY, LINKED, RUNGS, Need, NodeView, Shape, Sn
 from pysched.select.protocol import Accept, Answer, JobRequest, Refuse
 
 OTHER_FIELDS = ("tres_per_job", "tres_per_socket", "tres_per_task")
+LONGEST_LIST = 4000
+"""Characters of a host list that a job carries with it."""
 MOST_PER_NODE = patterns.MOST_RANKS
 NEEDS = "needs"
 """The key of our segment that says which features a job cannot do without."""
@@ -66,6 +68,8 @@ def _submitted(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
             types = tuple(kind or name for kind in types)
     wanted = _wanted(request, types, whole=bool(per_node))
     candidates = _candidates(request, wanted, snapshot)
+    if per_node:
+        changes |= _excluded(request, candidates, snapshot)
     needs = _needed_feature(wanted, candidates)
     final = features.both(request.features, needs) if needs else request.features
     if needs:
@@ -217,6 +221,23 @@ def _check_colocated(wanted: Wanted, groups: Groups) -> None:
     if not any(fits(shape) for shape, _ in groups):
         most = max(shape.slots(wanted.types[0]) for shape, _ in groups)
         raise Refusal(f"no node has {wanted.count} {_vgpus(wanted)}; the most is {most}")
+
+
+def _excluded(request: JobRequest, candidates: Candidates, snapshot: Snapshot) -> dict[str, str]:
+    """The user's excluded nodes and those which can never carry the request, though Slurm would
+    try: it counts slots, not the different GPUs that they are on.
+    """
+    if request.req_nodes or not candidates:
+        return {}
+    able = {node.info.name for _, nodes, _ in candidates for node in nodes}
+    unable = [
+        node.info.name
+        for _, nodes in _groups(request, snapshot)
+        for node in nodes
+        if node.info.name not in able
+    ]
+    text = ",".join(filter(None, [request.exc_nodes, *collect_lines(unable)]))
+    return {"exc_nodes": text} if unable and len(text) <= LONGEST_LIST else {}
 
 
 def _impossible(wanted: Wanted, groups: Groups) -> str:

@@ -5,11 +5,17 @@ from pathlib import Path
 
 from pysched import segment
 from tests.cluster.conftest import Clusters
-from tests.cluster.running import RunningCluster
+from tests.cluster.running import PYTHON, RunningCluster
 from tests.cluster.waiting import until
 
 PLAN = Path(__file__).with_name("mixed.plan.yaml")
 TRIES = 5
+LIST_GPUS = """
+import json, pynvml
+pynvml.nvmlInit()
+handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+print(json.dumps([pynvml.nvmlDeviceGetUUID(handle) for handle in handles]))
+"""
 NODES = ("mesh1", "pair1", "pair2", "pcie1", "sw1")
 MACHINES = (
     *("--machine", "sw1=dgx-a100"),
@@ -93,7 +99,8 @@ def output_of(cluster: RunningCluster, job: int, lines: int) -> str:
 
 def first_gpus(cluster: RunningCluster, node: str, output: str) -> list[int]:
     """The GPU that comes first for each rank: lines "RANK CUDA_VISIBLE_DEVICES" of its tasks."""
-    minors = {each["vgpu"]["gpu_uuid"]: each["vgpu"]["gpu"] for each in bindings(cluster, node)}
+    gpus = json.loads(cluster.check(PYTHON, "-c", LIST_GPUS, node=node))
+    minors = dict(zip(gpus, range(len(gpus)), strict=True))
     ranks = dict(line.split() for line in output.splitlines() if line[:1].isdigit())
     return [minors[ranks[str(rank)].split(",")[0]] for rank in range(len(ranks))]
 

@@ -211,6 +211,14 @@ def test_that_linked_gpus_are_demanded_as_a_feature() -> None:
     assert segment.get_field(changes["admin_comment"], "needs") == "vgpu-nvlink4"
 
 
+def test_that_nodes_which_never_can_are_excluded() -> None:
+    assert ask("gres:vgpu:8")["exc_nodes"] == "pair[1-2],pcie[1-2]"
+    assert ask("gres:vgpu:8", exc_nodes="sw2")["exc_nodes"] == "sw2,pair[1-2],pcie[1-2]"
+    assert ask(affinity="require_nvlink")["exc_nodes"] == "pair[1-2],pcie[1-2]"
+    assert "exc_nodes" not in ask("gres:vgpu:4")
+    assert "exc_nodes" not in ask("gres:vgpu:8", req_nodes="sw1,pair1", nodes=2)
+
+
 def test_that_a_users_own_features_still_hold() -> None:
     changes = ask(affinity="require_nvlink", features="big|small", admin_comment="from the site")
     assert changes["features"] == "(big|small)&vgpu-nvlink4"
