@@ -1,7 +1,7 @@
 # The simulated libnvidia-ml.so.1, and gpusim-stat, which shows what the simulator knows.
 NVML_GEN  := $(B)/gpusim/nvml_defaults.c
 NVML_SRC  := $(filter-out %_defaults.c,$(wildcard tests/gpusim/nvml_*.c))
-NVML_PARTS := state account timeline ipc_event machine fault access
+NVML_PARTS := state account timeline ipc_event machine fault access hide
 NVML_OBJ  := $(NVML_SRC:%.c=$(B)/%.o) $(NVML_GEN:.c=.o) $(NVML_PARTS:%=$(B)/tests/gpusim/%.o)
 NVML_LIB  := $(B)/gpusim/libnvidia-ml.so.1
 

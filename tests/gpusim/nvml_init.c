@@ -16,6 +16,15 @@
 
 struct nvml nvml = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Symbols are hidden before anybody can look for them. */
+__attribute__((constructor)) static void load(void)
+{
+    if (!gpusim_faults_open(&nvml.faults, GPUSIM_DIR))
+        return;
+    gpusim_faults_refresh(&nvml.faults, NULL);
+    gpusim_hide_symbols(&nvml.faults, &nvml);
+}
+
 /* --- init and shutdown ------------------------------------------------------------------------ */
 
 static uint64_t pci_order(const struct gpusim_gpu_spec *gpu)
@@ -65,7 +74,6 @@ static nvmlReturn_t start(void)
     }
     if (!nvml.state) {
         nvml.state = gpusim_open(GPUSIM_DIR, NULL);
-        gpusim_faults_open(&nvml.faults, GPUSIM_DIR);
         nvml.epoch_us = epoch_us();
     }
     if (!nvml.state)

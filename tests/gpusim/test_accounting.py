@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.gpusim.inside import PROGRAMS, inside
+from tests.gpusim.inside import PROGRAMS, shared
 
 KIB, MIB = 1 << 10, 1 << 20
 CONTEXT = MIB
@@ -69,7 +69,7 @@ def test_every_kind_of_memory_is_counted_exactly_and_given_back_exactly(
 ) -> None:
     code = HOLD + f"answer = [hold({kind!r}, size, 3) for size in {SIZES}]"
     counted_as, takes = KINDS[kind]
-    for size, (during, after) in zip(SIZES, inside(code, machine=small), strict=True):
+    for size, (during, after) in zip(SIZES, shared(code, machine=small), strict=True):
         expected = {"context": CONTEXT}
         expected[counted_as] = expected.get(counted_as, 0) + takes(size, 3)
         assert during[0] == 3
@@ -81,6 +81,6 @@ def test_every_kind_of_memory_is_counted_exactly_and_given_back_exactly(
 def test_as_much_as_fits_is_granted_and_not_one_object_more(kind: str, small: str) -> None:
     size = 100 * MIB
     code = HOLD + f"answer = hold({kind!r}, {size}, 3000)"
-    (taken, _), _ = inside(code, machine=small)
+    (taken, _), _ = shared(code, machine=small)
     _, takes = KINDS[kind]
     assert takes(size, taken) <= 2048 * MIB - CONTEXT < takes(size, taken + 1)

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.gpusim.inside import GPUSIM, inside
+from tests.gpusim.inside import GPUSIM, inside, shared
 from tests.sandbox.gpus import MACHINES
 from tests.sandbox.paths import SOURCE
 
@@ -76,7 +76,7 @@ def test_a_dgx_a100_says_which_cpus_and_memory_are_near() -> None:
         nodes = n.nvmlDeviceGetMemoryAffinity(gpu, 1, n.NVML_AFFINITY_SCOPE_NODE)
         answer = [[bit for bit in range(256) if cpus[bit // 64] >> bit % 64 & 1], nodes[0]]
     """
-    cpus, nodes = inside(code, machine="dgx-a100")
+    cpus, nodes = shared(code, machine="dgx-a100")
     assert cpus == [*range(112, 128), *range(240, 256)]
     assert nodes == 1 << 7
 
@@ -86,7 +86,7 @@ def test_a_gpu_without_numa_node_has_no_memory_affinity() -> None:
         gpu = gpus()[0]
         answer = error(n.nvmlDeviceGetMemoryAffinity, gpu, 1, 0) == n.NVML_ERROR_NOT_SUPPORTED
     """
-    assert inside(code, machine="single-16g")
+    assert shared(code, machine="single-16g")
 
 
 # --- initialisation -----------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_calls_before_init_and_after_the_last_shutdown_are_refused() -> None:
         answer = [before, still, after, again]
     """
     uninitialized = 1
-    assert inside(code) == [uninitialized, 0, [uninitialized, uninitialized], 0]
+    assert shared(code) == [uninitialized, 0, [uninitialized, uninitialized], 0]
 
 
 def test_without_the_control_device_the_driver_is_not_loaded() -> None:
@@ -152,7 +152,7 @@ def test_cuda_visible_devices_does_not_matter_to_nvml() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = "1"
         answer = len(gpus())
     """
-    assert inside(code) == 4
+    assert shared(code) == 4
 
 
 # --- identity -----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_gpu_is_found_by_index_uuid_serial_and_pci_address() -> None:
             ]
             answer.append([n.nvmlDeviceGetIndex(handle) for handle in found])
     """
-    assert inside(code) == [[i] * 7 for i in range(4)]
+    assert shared(code) == [[i] * 7 for i in range(4)]
 
 
 def test_lookups_of_what_is_not_there_or_malformed_say_so() -> None:
@@ -193,7 +193,7 @@ def test_lookups_of_what_is_not_there_or_malformed_say_so() -> None:
         ]
     """
     not_found, invalid = 6, 2
-    assert inside(code) == [not_found, not_found, not_found, invalid, invalid, invalid]
+    assert shared(code) == [not_found, not_found, not_found, invalid, invalid, invalid]
 
 
 def test_pci_records_of_all_versions_say_the_same() -> None:
@@ -206,7 +206,7 @@ def test_pci_records_of_all_versions_say_the_same() -> None:
         assert library.nvmlDeviceGetPciInfo_v3(gpu, ctypes.byref(new)) == 0
         answer = [old.busId, new.busIdLegacy, new.busId, old.bus == new.bus == 0x25]
     """
-    assert inside(code) == ["0000:25:00.0", "0000:25:00.0", "00000000:25:00.0", True]
+    assert shared(code) == ["0000:25:00.0", "0000:25:00.0", "00000000:25:00.0", True]
 
 
 def test_system_and_device_facts_are_those_of_the_machine_file() -> None:
@@ -220,7 +220,7 @@ def test_system_and_device_facts_are_those_of_the_machine_file() -> None:
             n.nvmlDeviceGetMemoryInfo(gpu).total, n.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
         ]
     """
-    assert inside(code) == [
+    assert shared(code) == [
         "580.65.06",
         "13.580.65.06",
         13000,
@@ -251,7 +251,7 @@ def test_every_function_of_the_header_is_exported() -> None:
         missing = [name for name, _ in prototypes if not hasattr(n.nvmlLib, name)]
         answer = [len(prototypes), missing]
     """)
-    count, missing = inside(code)
+    count, missing = shared(code)
     assert count > 390
     assert missing == []
 
@@ -271,7 +271,7 @@ def test_null_pointers_are_invalid_arguments_never_a_crash() -> None:
             if rc not in (n.NVML_ERROR_INVALID_ARGUMENT, n.NVML_ERROR_NOT_SUPPORTED):
                 answer.append([name, rc])
     """)
-    assert inside(code) == []
+    assert shared(code) == []
 
 
 def test_a_wrong_version_tag_is_a_version_mismatch() -> None:
@@ -284,7 +284,7 @@ def test_a_wrong_version_tag_is_a_version_mismatch() -> None:
         right = n.nvmlLib.nvmlDeviceGetMemoryInfo_v2(gpu, ctypes.byref(memory))
         answer = [wrong == n.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, right, memory.total]
     """
-    assert inside(code) == [True, 0, 40 * GIB]
+    assert shared(code) == [True, 0, 40 * GIB]
 
 
 def test_a_text_buffer_that_is_too_small_is_an_insufficient_size() -> None:
@@ -297,7 +297,7 @@ def test_a_text_buffer_that_is_too_small_is_an_insufficient_size() -> None:
             n.nvmlLib.nvmlDeviceGetName(gpu, buffer, size),
         ]
     """
-    assert inside(code) == [True, 0]
+    assert shared(code) == [True, 0]
 
 
 def test_error_codes_have_texts() -> None:
@@ -308,7 +308,7 @@ def test_error_codes_have_texts() -> None:
     """
     unknown = "Unknown Error"
     texts = ["Success", "Not Supported", "Not Found", "GPU is lost", unknown, unknown]
-    assert inside(code) == texts
+    assert shared(code) == texts
 
 
 def test_what_the_simulator_does_not_model_is_not_supported() -> None:
@@ -319,7 +319,7 @@ def test_what_the_simulator_does_not_model_is_not_supported() -> None:
             error(n.nvmlDeviceGetNumaNodeId, gpu) == n.NVML_ERROR_NOT_SUPPORTED,
         ]
     """
-    assert inside(code) == [True, True]
+    assert shared(code) == [True, True]
 
 
 # --- links --------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def test_nvlinks_lead_to_peers_and_back() -> None:
                 back = n.nvmlDeviceGetNvLinkRemotePciInfo(peer, remote).busId
                 answer.append(bus.index(back) == i)
     """
-    assert inside(code, machine="dgx-1v") == [True] * 48
+    assert shared(code, machine="dgx-1v") == [True] * 48
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_a_link_tells_version_as_nvml_counts_it_and_what_is_at_its_end(
             n.nvmlDeviceGetNvLinkCapability(gpu, 0, n.NVML_NVLINK_CAP_P2P_SUPPORTED),
         ]
     """
-    assert inside(code, machine=machine) == [active, version, True, 1]
+    assert shared(code, machine=machine) == [active, version, True, 1]
 
 
 def test_a_gpu_without_nvlink_does_not_support_questions_about_it() -> None:
@@ -378,7 +378,7 @@ def test_a_gpu_without_nvlink_does_not_support_questions_about_it() -> None:
         ]
     """
     not_supported, invalid = 3, 2
-    assert inside(code, machine="pcie-8") == [not_supported, invalid, True, False]
+    assert shared(code, machine="pcie-8") == [not_supported, invalid, True, False]
 
 
 def test_no_simulated_machine_is_part_of_a_fabric() -> None:
@@ -389,7 +389,7 @@ def test_no_simulated_machine_is_part_of_a_fabric() -> None:
         rc = n.nvmlLib.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
         answer = [rc, info.state == n.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED]
     """
-    assert inside(code) == [0, True]
+    assert shared(code) == [0, True]
 
 
 def test_injected_link_errors_show_in_counters_and_fields() -> None:
@@ -407,7 +407,7 @@ def test_injected_link_errors_show_in_counters_and_fields() -> None:
         ]
     """
     faults = "nvml replay.7 0 41\nnvml replay.2 0 1\nnvml link.3 0 0\n"
-    assert inside(code, faults=faults) == [[0, 41], [41, 42], 0]
+    assert shared(code, faults=faults) == [[0, 41], [41, 42], 0]
 
 
 def test_field_values_have_their_own_return_codes() -> None:
@@ -418,7 +418,7 @@ def test_field_values_have_their_own_return_codes() -> None:
         answer = [[value.nvmlReturn for value in values], values[0].value.uiVal]
     """
     success, not_supported, invalid = 0, 3, 2
-    assert inside(code) == [[success, not_supported, invalid], 12]
+    assert shared(code) == [[success, not_supported, invalid], 12]
 
 
 # --- modes --------------------------------------------------------------------------------------
@@ -458,14 +458,14 @@ def test_the_machine_file_says_which_modes_a_machine_boots_in(tmp_path: Path) ->
         answer = [n.nvmlDeviceGetPersistenceMode(gpu), n.nvmlDeviceGetComputeMode(gpu)]
     """
     prohibited = 2
-    assert inside(code, machine=str(machine)) == [0, prohibited]
+    assert shared(code, machine=str(machine)) == [0, prohibited]
 
 
 def test_a_card_without_mig_says_that_it_is_not_supported() -> None:
     code = """
         answer = error(n.nvmlDeviceGetMigMode, gpus()[0]) == n.NVML_ERROR_NOT_SUPPORTED
     """
-    assert inside(code, machine="single-16g")
+    assert shared(code, machine="single-16g")
 
 
 # --- faults and events --------------------------------------------------------------------------
@@ -477,7 +477,22 @@ def test_a_fault_makes_the_nth_call_fail_with_a_code() -> None:
         answer = [error(n.nvmlDeviceGetUtilizationRates, gpu) for _ in range(4)]
     """
     faults = "fail nvmlDeviceGetUtilizationRates at 3 with 999\n"
-    assert inside(code, faults=faults) == [0, 0, 999, 0]
+    assert shared(code, faults=faults) == [0, 0, 999, 0]
+
+
+def test_a_hidden_function_is_not_in_the_library() -> None:
+    code = """
+        name = "nvmlDeviceGetComputeRunningProcesses_v3"
+        device = gpus()[0]
+        answer = [
+            hasattr(n.nvmlLib, name),
+            hasattr(n.nvmlLib, name[:-1] + "2"),
+            error(n.nvmlDeviceGetComputeRunningProcesses_v3, device),
+        ]
+    """
+    function_not_found = 13
+    hide = "hide nvmlDeviceGetComputeRunningProcesses_v3\n"
+    assert shared(code, faults=hide) == [False, True, function_not_found]
 
 
 def test_a_fault_makes_utilisation_and_temperature_say_anything() -> None:
@@ -489,7 +504,7 @@ def test_a_fault_makes_utilisation_and_temperature_say_anything() -> None:
         ]
     """
     faults = "nvml utilization 0 4000000000\nnvml utilization 1 100\nnvml temperature 1 91\n"
-    assert inside(code, faults=faults) == [[4000000000, 100], 91]
+    assert shared(code, faults=faults) == [[4000000000, 100], 91]
 
 
 def test_an_xid_is_an_event_of_the_device_that_had_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.gpusim.inside import PROGRAMS, inside
+from tests.gpusim.inside import PROGRAMS, inside, shared
 
 MIB = 1 << 20
 
@@ -48,7 +48,7 @@ end(*processes)
 answer += [held() == {}, n.nvmlDeviceGetComputeRunningProcesses(gpu) == []]
 """
     )
-    assert inside(code, machine=small) == [True] * 5
+    assert shared(code, machine=small) == [True] * 5
 
 
 def test_processes_killed_at_any_moment_leave_not_a_byte(small: str) -> None:
@@ -89,7 +89,7 @@ after = start("churn", 1, 0.1)
 answer = [after.first, after.wait(), held()]
 """
     )
-    assert inside(code, machine=small, timeout=120) == ["ready\n", 0, {}]
+    assert shared(code, machine=small) == ["ready\n", 0, {}]
 
 
 def test_the_high_water_mark_of_a_group_is_that_of_its_sum(small: str) -> None:
@@ -129,7 +129,7 @@ answer = [after - before for before, after in zip(before, look())]
 end(*spins)
 """
     )
-    wall, busy, first, second = inside(code, machine=small)
+    wall, busy, first, second = shared(code, machine=small)
     assert busy == wall
     assert first + second == busy
     assert abs(first - second) <= 4_000_000
@@ -158,7 +158,7 @@ answer = [
 end(*spins)
 """
     )
-    assert inside(code, machine=small) == [True, [True, True], 100, 0, True, True, 100, True]
+    assert shared(code, machine=small) == [True, [True, True], 100, 0, True, True, 100, True]
 
 
 def test_memory_of_a_killed_process_stays_listed_as_long_as_the_driver_takes(small: str) -> None:
@@ -178,7 +178,7 @@ time.sleep(0.5)
 answer = [before, dead["state"], held(), listed()]
 """
     )
-    assert inside(code, machine=small) == [[[True, 101]], "dead", {}, []]
+    assert shared(code, machine=small) == [[[True, 101]], "dead", {}, []]
 
 
 FORK_AND_EXEC = """
@@ -217,7 +217,7 @@ answer.append(list(held().values()))
 end(process)
 """
     )
-    assert inside(code, machine=small) == [[101 * MIB], [101 * MIB], []]
+    assert shared(code, machine=small) == [[101 * MIB], [101 * MIB], []]
 
 
 def test_compute_modes_keep_other_processes_or_all_off_the_gpu(small: str) -> None:
