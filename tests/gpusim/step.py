@@ -30,7 +30,7 @@ SHIM = "/usr/lib/x86_64-linux-gnu/slurm-vgpu/libvgpu.so"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 _PRELUDE = f"""
-import ctypes, json, os, random, signal, subprocess, sys, threading, time
+import ctypes, json, os, random, signal, subprocess, sys, textwrap, threading, time
 from pathlib import Path
 import pynvml as n
 from cuda.bindings import driver as d
@@ -123,12 +123,15 @@ def say(value):
     print(json.dumps(value), flush=True)
 
 def hear():
-    return json.loads(sys.stdin.readline())
+    "What the parent says; the end when it has ended."
+    line = sys.stdin.readline()
+    return json.loads(line) if line else os._exit(0)
 
 class Child:
     def __init__(self, code, *arguments, **options):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + code, *map(str, arguments)],
+            [sys.executable, "-c", "PRELUDE = " + repr(PRELUDE) + PRELUDE + textwrap.dedent(code),
+             *map(str, arguments)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         self.pid = self.process.pid
     def hear(self):
