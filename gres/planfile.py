@@ -351,6 +351,10 @@ def _check_node(node_set: NodeSet, found: Mapping[str, Value]) -> None:
         raise found["gpus"].error(
             f"expected vGPUs on at most {MAX_VGPU_GPUS} GPUs of a node, found {vgpu_gpus}"
         )
+    if any(g.shards for g in node_set.gpus) and any(g.mig for g in node_set.gpus):
+        raise found["gpus"].error(
+            "expected shards or mig, since Slurm miscounts shards beside MIG instances, found both"
+        )
     if any(g.uuid for g in node_set.gpus) and len(node_set.names) > 1:
         raise found["names"].error(
             f"expected one node, since a GPU has a uuid, found {len(node_set.names)}"

@@ -382,6 +382,7 @@ MALFORMED = [
     _m(", whole: true}", "}", "nodes[0].gpus[2]", "exactly one", "none"),
     _m("shards: 4", "shards: 0", "nodes[1].gpus[1].shards", "1 to 1024"),
     _m("shards: 4", "shards: 4, vgpus: {t4-2g: 1}", "nodes[1].gpus[1]", "exactly one"),
+    _m("whole: true", "shards: 3", "nodes[0].gpus", "shards or mig", "both", at="    gpus:"),
     _m("uuid: GPU-01234567", "uuid: 01234567", "nodes[2].gpus[0].uuid", "UUID"),
     _m("uuid: GPU-01234567", "uuid: MIG-01234567", "nodes[2].gpus[0].uuid", "UUID"),
     _m(
