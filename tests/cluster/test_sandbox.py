@@ -7,6 +7,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -37,29 +38,27 @@ class Traces:
         self.mark = f"mark-{uuid.uuid4()}"
         self.env = {**os.environ, "SANDBOX_MARK": self.mark}
         self._mounts_before = _mounts()
-        self._namespaces: set[str] = set()
+        self._noted: set[Process] = set()
         self._cgroups: set[str] = set()
 
     def note(self, runner: int) -> None:
-        """Take down what belongs to a runner that is under way."""
+        """Take down what belongs to a runner that is under way: its own environment does not
+        reach daemons."""
         init = Path(f"/proc/{runner}/task/{runner}/children").read_text().split()[-1]
-        self._namespaces |= _namespaces(Path("/proc", init))
+        inside = Path("/proc", init, "ns", "pid").readlink()
+        self._noted |= {process for process in _processes() if process.namespace == inside}
         self._cgroups.add(f"slurm-vgpu-{runner}")
 
     def cgroups(self) -> list[str]:
         return [str(path) for name in self._cgroups for path in CGROUPS.glob(f"**/{name}")]
 
     def processes(self) -> list[str]:
-        """Those inside a namespace of a sandbox, and those that have inherited the mark."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                marked = self.mark.encode() in (folder / "environ").read_bytes()
-                if marked or _namespaces(folder) & self._namespaces:
-                    found.append((folder / "cmdline").read_bytes().decode().replace("\0", " "))
-            except OSError:  # it has just ended
-                continue
-        return found
+        """Those that were noted, and those that have inherited the mark."""
+        return [
+            process.command
+            for process in _processes()
+            if process in self._noted or self.mark.encode() in process.environment
+        ]
 
     def left(self) -> list[str]:
         files = [str(Path(folder, self.mark)) for folder in WRITABLE]
@@ -74,13 +73,34 @@ class Traces:
         assert left == []
 
 
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    started: str  # since boot; tells it from a later one with the same pid
+    namespace: Path = field(compare=False)
+    environment: bytes = field(compare=False)
+    command: str = field(compare=False)
+
+
+def _processes() -> Iterator[Process]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield Process(
+                pid=int(folder.name),
+                started=(folder / "stat").read_text().rpartition(")")[2].split()[19],
+                namespace=(folder / "ns" / "pid").readlink(),
+                environment=(folder / "environ").read_bytes(),
+                command=(folder / "cmdline").read_bytes().decode().replace("\0", " "),
+            )
+        except OSError:  # it has just ended
+            continue
+
+
 def _mounts() -> set[str]:
+    """What is mounted where a sandbox mounts something."""
+    places = {*WRITABLE, "/usr", "/proc", "/sys/fs/cgroup", "/mnt"}
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return {line.split(maxsplit=2)[2] for line in lines}
-
-
-def _namespaces(process: Path) -> set[str]:
-    return {str((process / "ns" / name).readlink()) for name in ("mnt", "pid", "net")}
+    return {line.split(maxsplit=2)[2] for line in lines if line.split()[4] in places}
 
 
 # Fills every folder, and leaves processes that ignore signals and have left the session.
@@ -131,7 +151,7 @@ def test_nothing_is_left_when_the_runner_is_ended(number: int, traces: Traces) -
 @pytest.mark.parametrize("runner", [GPUSIM, MINICLUSTER], ids=lambda path: path.name)
 def test_ctrl_c_takes_all_down_without_a_word(runner: Path, traces: Traces) -> None:
     terminal, ours = pty.openpty()
-    command = [runner, "run", "--", "sh", "-c", LITTER + "echo ready; exec sleep 1000"]
+    command = [str(runner), "run", "--", "sh", "-c", LITTER + "echo ready; exec sleep 1000"]
     process = subprocess.Popen(
         ["setsid", "--ctty", *command], env=traces.env, stdin=ours, stdout=ours, stderr=ours
     )
