@@ -356,6 +356,7 @@ def _modified(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
     if gres.items(request.tres_per_node):
         _submitted(request, snapshot)
     needs = segment.get_field(request.admin_comment, NEEDS)
-    if request.features and needs and needs not in request.features:
+    kept = request.features == needs or request.features.endswith(f")&{needs}")
+    if request.features and needs and not kept:
         return {"features": features.both(request.features, needs)}
     return {}

@@ -67,6 +67,14 @@ def test_that_linked_vgpus_never_land_where_none_are(cluster: RunningCluster) ->
         assert "vgpu-nvlink4" in cluster.job(job)["Features"]
 
 
+def test_that_a_user_cannot_drop_what_the_job_needs(cluster: RunningCluster) -> None:
+    wish = "--vgpu-affinity=require_nvlink"
+    job = cluster.submit("true", "--hold", "--gres=vgpu:4", wish)
+    change = ("scontrol", "update", f"JobId={job}", "Features=vgpu-nvswitch|vgpu-pcie")
+    cluster.check(*change, user="alice")
+    assert cluster.job(job)["Features"] == "(vgpu-nvswitch|vgpu-pcie)&vgpu-nvlink4"
+
+
 def test_that_what_no_node_can_link_is_refused_at_once(cluster: RunningCluster) -> None:
     done = cluster.run(
         "sbatch", "--gres=vgpu:p8g:2", "--vgpu-affinity=require_nvlink", "--wrap=true", user="alice"

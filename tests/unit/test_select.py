@@ -344,6 +344,16 @@ def test_that_new_features_do_not_drop_what_the_job_needs() -> None:
     assert changes == {"features": "(big)&vgpu-nvlink4"}
 
 
+@pytest.mark.parametrize(
+    ("features", "kept"),
+    [("vgpu-nvlink4", True), ("(a)&vgpu-nvlink4", True), ("a|vgpu-nvlink4", False)],
+)
+def test_that_features_which_still_demand_it_stay(features: str, kept: bool) -> None:
+    comment = "vgpu{needs=vgpu-nvlink4}"
+    changes = ask(op="modify", features=features, admin_comment=comment)
+    assert changes == ({} if kept else {"features": f"({features})&vgpu-nvlink4"})
+
+
 def test_that_a_change_to_an_impossible_request_is_refused() -> None:
     assert "can ever give 9 vGPUs" in refused("gres:vgpu:9", op="modify")
 
