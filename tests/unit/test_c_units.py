@@ -25,6 +25,11 @@ def test_every_claim_is_true(programs: Path, source: Path) -> None:
     run(programs / source.stem)
 
 
+def test_every_claim_of_a_long_calculation_is_true(programs: Path) -> None:
+    for program in sorted(programs.glob("*-plain")):
+        run(program)
+
+
 def test_every_claim_is_true_under_the_thread_sanitizer(programs: Path) -> None:
     for program in sorted(programs.glob("*-threads")):
         run(program)
