@@ -24,7 +24,7 @@ struct vgpu_conf_gpu {
     uint64_t memory;  /* bytes; 0: as NVML says */
     uint64_t reserve; /* bytes kept out of the quotas */
     uint32_t sms;
-    char uuid[48];    /* "": not stated */
+    char uuid[48]; /* "": not stated */
 };
 
 struct vgpu_conf_slot {
@@ -55,20 +55,21 @@ struct vgpu_conf {
     struct vgpu_conf_workload workloads[VGPU_MAX_PRESETS];
     struct vgpu_conf_burst bursts[VGPU_MAX_PRESETS];
     uint32_t min_slice_us, max_slice_us; /* what a user may ask for */
-    int backstop; /* enum vgpu_backstop */
-    uint64_t tolerance;       /* bytes above quota before the backstop acts */
-    uint32_t tolerance_ms;    /* and for how long */
+    int backstop;                        /* enum vgpu_backstop */
+    uint64_t tolerance;                  /* bytes above quota before the backstop acts */
+    uint32_t tolerance_ms;               /* and for how long */
 };
 
 enum vgpu_backstop { VGPU_BACKSTOP_END, VGPU_BACKSTOP_WARN, VGPU_BACKSTOP_OFF };
 
-/* Parse the file for the node. Returns the configuration (free with vgpu_conf_free), or NULL with err saying file, line,
- * what is wrong and what would be right. A node that the file does not mention has n_slots == 0. */
+/* Parse the file for the node. Returns the configuration (free with vgpu_conf_free), or NULL with
+ * err saying file, line, what is wrong and what would be right. A node that the file does not
+ * mention has n_slots == 0. */
 struct vgpu_conf *vgpu_conf_read(const char *path, const char *node, vgpu_error_t *err);
 
 /* The same from text in memory; `name` stands for the file in errors. */
-struct vgpu_conf *vgpu_conf_parse(const char *text, size_t length, const char *name, const char *node,
-                                  vgpu_error_t *err);
+struct vgpu_conf *vgpu_conf_parse(const char *text, size_t length, const char *name,
+                                  const char *node, vgpu_error_t *err);
 
 void vgpu_conf_free(struct vgpu_conf *conf);
 
@@ -77,16 +78,20 @@ const struct vgpu_conf_workload *vgpu_conf_workload(const struct vgpu_conf *conf
 const struct vgpu_conf_burst *vgpu_conf_burst(const struct vgpu_conf *conf, const char *name);
 
 /* The burst class of a job by its QOS and partition (either may be NULL); NULL: none. */
-const struct vgpu_conf_burst *vgpu_conf_burst_of(const struct vgpu_conf *conf, const char *qos, const char *partition);
+const struct vgpu_conf_burst *vgpu_conf_burst_of(const struct vgpu_conf *conf, const char *qos,
+                                                 const char *partition);
 
-/* May a user ask for this slice and workload (0, "": not asked for)? *slice_us becomes the slice that they amount to, 0:
- * the type's. Returns -1 with err, one sentence that says what may be asked for. */
-int vgpu_conf_slice(const struct vgpu_conf *conf, uint32_t asked_us, const char *workload, uint32_t *slice_us, vgpu_error_t *err);
+/* May a user ask for this slice and workload (0, "": not asked for)? *slice_us becomes the slice
+ * that they amount to, 0: the type's. Returns -1 with err, one sentence that says what may be asked
+ * for. */
+int vgpu_conf_slice(const struct vgpu_conf *conf, uint32_t asked_us, const char *workload,
+                    uint32_t *slice_us, vgpu_error_t *err);
 
 /* "4GiB", "512MiB", "4G" (Slurm's letters are the same powers of two) -> bytes. */
 int vgpu_size_parse(const char *text, uint64_t *bytes, vgpu_error_t *err);
 
-/* Is name in the list, e.g. "n[001-004,7],login"? -1 with err for a list that is not well formed. */
+/* Is name in the list, e.g. "n[001-004,7],login"? -1 with err for a list that is not well formed.
+ */
 int vgpu_hostlist_contains(const char *list, const char *name, vgpu_error_t *err);
 
 #endif
