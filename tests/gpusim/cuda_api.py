@@ -1,8 +1,9 @@
 """Write the C files of the simulated libcuda.so.1 that follow from NVIDIA's headers.
 
-cuda_api.h      a prototype sim_NAME for every function NAME of cuda.h: what the driver's parts define
-cuda_exports.c  the exported functions (fault injection, then sim_NAME), and a weak sim_NAME for what no
-                part defines: NOT_SUPPORTED, or for a per-thread-stream variant the plain function
+cuda_api.h      a prototype sim_NAME for every function NAME of cuda.h: what the parts define
+cuda_exports.c  the exported functions (fault injection, then sim_NAME), and a weak sim_NAME for
+                what no part defines: NOT_SUPPORTED, or for a per-thread-stream variant the plain
+                function
 cuda_errors.c   names and texts of the error codes
 cuda_procs.c    what cuGetProcAddress answers: (name, version, stream flavour) -> symbol
 
@@ -63,7 +64,8 @@ def name_of(param: str) -> str:
 
 
 def preprocess(header: Path, include: Path) -> str:
-    command = ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", f"-I{include}", "-x", "c", str(header)]
+    options = ["-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", f"-I{include}", "-x", "c"]
+    command = ["gcc", *options, str(header)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return re.sub(r"\s+", " ", text)
 
@@ -102,8 +104,8 @@ def weak_body(function: Function, known: dict[str, Function]) -> str:
 def proc_table(include: Path, known: dict[str, Function]) -> list[tuple[str, int, str, str]]:
     """(name, version, flavour, symbol), sorted.
 
-    The typedef of the n-th version of a function belongs to its n-th export: cuMemAlloc at 2000 is cuMemAlloc, at
-    3020 cuMemAlloc_v2.
+    The typedef of the n-th version of a function belongs to its n-th export: cuMemAlloc at 2000
+    is cuMemAlloc, at 3020 cuMemAlloc_v2.
     """
     text = (include / "cudaTypedefs.h").read_text()
     versions: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -123,10 +125,11 @@ def proc_table(include: Path, known: dict[str, Function]) -> list[tuple[str, int
 
 
 def write_header(path: Path, known: dict[str, Function]) -> None:
-    lines = ["/* Made by cuda_api.py. */", "#ifndef GPUSIM_CUDA_API_H", "#define GPUSIM_CUDA_API_H", ""]
+    lines = ["/* Made by cuda_api.py. */", "#ifndef GPUSIM_CUDA_API_H"]
+    lines += ["#define GPUSIM_CUDA_API_H", ""]
     lines += [f"CUresult sim_{f.name}{f.prototype};" for f in known.values()]
-    lines += ["", "enum sim_call {", *(f"    SIM_CALL_{name}," for name in known), "    SIM_CALLS", "};"]
-    lines += ["", "#endif", ""]
+    lines += ["", "enum sim_call {", *(f"    SIM_CALL_{name}," for name in known)]
+    lines += ["    SIM_CALLS", "};", "", "#endif", ""]
     path.write_text("\n".join(lines))
 
 

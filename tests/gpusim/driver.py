@@ -8,7 +8,8 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import Any
 
-from tests.gpusim.inside import inside
+from tests.gpusim.inside import inside, shared
+from tests.sandbox.gpus import DEFAULT
 
 _PRELUDE = """
 import struct, threading
@@ -65,13 +66,20 @@ def device_location(device=0):
 OTHER = """
 def other(program, *arguments, fds=()):
     "Run Python in another process; it may talk over its standard input and output."
-    prelude = Path("/proc/self/cmdline").read_text().split("\\0")[2].split("# end " + "of prelude")[0]
+    prelude = Path("/proc/self/cmdline").read_text().split("\\0")[2].split("# end " + "of prelude")[
+        0]
     return subprocess.Popen([sys.executable, "-c", prelude + program, *map(str, arguments)],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=fds)
 # end of prelude
 """
 
 
-def driver(code: str, **options: Any) -> Any:
-    """The value that the code leaves in `answer`."""
-    return inside(_PRELUDE + dedent(code), **options)
+def driver(code: str, *, alone: bool = False, faults: str = "", machine: str = DEFAULT) -> Any:
+    """The value that the code leaves in `answer`.
+
+    Code that leaves more than its processes behind (faults,
+        device files) is run on a machine of its own.
+    """
+    if alone or faults:
+        return inside(_PRELUDE + dedent(code), faults=faults, machine=machine)
+    return shared(_PRELUDE + dedent(code), machine=machine)

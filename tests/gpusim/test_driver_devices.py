@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.gpusim.driver import driver
-from tests.gpusim.inside import inside
+from tests.gpusim.inside import shared
 from tests.sandbox.paths import REPOSITORY
 
 LIBRARY = REPOSITORY / "build" / "gpusim" / "libcuda.so.1"
@@ -82,7 +82,7 @@ def test_proc_addresses_go_by_version_and_stream_flavour(exports: list[str]) -> 
         ("cuInit", 13000, 2): "cuInit",
     }
     code = f"names = {exports!r}\n{PROC}\nanswer = [proc(*a) for a in {list(asked)!r}]"
-    assert inside(code) == [[0, name, 0] for name in asked.values()]
+    assert shared(code) == [[0, name, 0] for name in asked.values()]
 
 
 def test_proc_addresses_that_do_not_exist_say_why(exports: list[str]) -> None:
@@ -96,15 +96,16 @@ answer = [
     lib.cuGetProcAddress(b"cuNoSuchThing", ctypes.byref(none), 13000, ctypes.c_uint64(0)),
     lib.cuGetProcAddress_v2(b"cuInit", ctypes.byref(none), 13000, ctypes.c_uint64(9), None),
 ]"""
-    assert inside(code) == [[500, None, 1], [500, None, 2], [500, None, 1], 1, 0, 0, 500, 1]
+    assert shared(code) == [[500, None, 1], [500, None, 2], [500, None, 1], 1, 0, 0, 500, 1]
 
 
 def test_an_older_driver_knows_less(exports: list[str], older: str) -> None:
     code = f"""names = {exports!r}\n{PROC}
 version = ctypes.c_int()
 lib.cuDriverGetVersion(ctypes.byref(version))
-answer = [version.value, proc("cuCtxCreate", 13000), proc("cuCtxGetDevice", 13000), proc("cuMemGetMemPool", 13000)]"""
-    assert inside(code, machine=older) == [
+answer = [version.value, proc("cuCtxCreate", 13000), proc("cuCtxGetDevice", 13000),
+    proc("cuMemGetMemPool", 13000)]"""
+    assert shared(code, machine=older) == [
         12040,
         [0, "cuCtxCreate_v3", 0],
         [0, "cuCtxGetDevice", 0],
@@ -133,7 +134,7 @@ def test_nothing_works_before_initialisation_but_what_needs_none() -> None:
         lib.cuGetExportTable(ctypes.byref(table), uuid), table.value, lib.cuInit(1),
     ]
     """
-    assert inside(code) == [
+    assert shared(code) == [
         *(3, 3, 0, 13000, 0, "CUDA_ERROR_OUT_OF_MEMORY", 0, "out of memory", 1, 500, None, 1)
     ]
 
@@ -168,7 +169,8 @@ def seen(value=None, unset=False):
 from cuda.bindings import driver as cu
 error = int(cu.cuInit(0)[0])
 A = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PCI_BUS_ID
-print([int(cu.cuDeviceGetAttribute(A, i)[1]) for i in range(cu.cuDeviceGetCount()[1])] if not error else error)
+print([int(cu.cuDeviceGetAttribute(A,
+    i)[1]) for i in range(cu.cuDeviceGetCount()[1])] if not error else error)
 '''
     environment = dict(os.environ)
     environment.pop("CUDA_VISIBLE_DEVICES", None)
@@ -208,18 +210,20 @@ answer.append([buses.index(b) for b in seen()])
 os.unlink("/dev/nvidiactl")
 answer.append(seen())
 """
-    assert driver(code) == [[0, 2, 3], [2], [2, 3], 100]
+    assert driver(code, alone=True) == [[0, 2, 3], [2], [2, 3], 100]
 
 
 def test_peers_are_told_by_their_links() -> None:
     code = """
     ok(cu.cuInit(0))
     P = cu.CUdevice_P2PAttribute
-    rank = lambda a, b: ok(cu.cuDeviceGetP2PAttribute(P.CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a, b))
+    rank = lambda a, b: ok(cu.cuDeviceGetP2PAttribute(P.CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a,
+        b))
     first, second = context(0), None
     second = ok(cu.cuDevicePrimaryCtxRetain(1))
     answer = [
-        rank(0, 1), rank(0, 2), ok(cu.cuDeviceCanAccessPeer(0, 1)), ok(cu.cuDeviceCanAccessPeer(0, 0)),
+        rank(0, 1), rank(0,
+            2), ok(cu.cuDeviceCanAccessPeer(0, 1)), ok(cu.cuDeviceCanAccessPeer(0, 0)),
         rc(cu.cuCtxEnablePeerAccess(second, 0)), rc(cu.cuCtxEnablePeerAccess(second, 0)),
         rc(cu.cuCtxEnablePeerAccess(first, 0)), rc(cu.cuCtxDisablePeerAccess(second)),
         rc(cu.cuCtxDisablePeerAccess(second)),

@@ -11,9 +11,12 @@ def test_a_call_fails_at_the_use_that_was_named() -> None:
     context()
     alloc = lambda: rc(cu.cuMemAlloc(1))
     answer = [alloc(), alloc(), alloc(), alloc()]
-    answer += [rc(cu.cuMemGetInfo()), rc(cu.cuMemGetInfo()), rc(cu.cuCtxSynchronize()), rc(cu.cuCtxSynchronize())]
+    answer += [rc(cu.cuMemGetInfo()), rc(cu.cuMemGetInfo()), rc(cu.cuCtxSynchronize()),
+        rc(cu.cuCtxSynchronize())]
     """
-    faults = "fail cuMemAlloc_v2 at 3 with 719\nfail cuMemGetInfo_v2 from 2 with 999 # later ones too\n"
+    faults = (
+        "fail cuMemAlloc_v2 at 3 with 719\nfail cuMemGetInfo_v2 from 2 with 999 # later ones too\n"
+    )
     faults += "fail cuCtxSynchronize with 2\n"
     assert driver(code, faults=faults) == [0, 0, 719, 0, 0, 999, 2, 2]
 
@@ -24,16 +27,21 @@ def test_a_failing_call_does_nothing_but_may_leave_garbage() -> None:
     before = used()
     lib = ctypes.CDLL("libcuda.so.1")
     p = ctypes.c_uint64(5)
-    answer = [lib.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(MIB)), hex(p.value), used() - before]
+    answer = [lib.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(MIB)), hex(p.value),
+        used() - before]
     p.value = 5
-    answer += [lib.cuMemAllocManaged(ctypes.byref(p), ctypes.c_size_t(MIB), 1), p.value, used() - before]
+    answer += [lib.cuMemAllocManaged(ctypes.byref(p), ctypes.c_size_t(MIB), 1), p.value,
+        used() - before]
     """
     faults = "fail cuMemAlloc_v2 with 2 garbage\nfail cuMemAllocManaged with 2\n"
     assert driver(code, faults=faults) == [2, "0x" + "db" * 8, 0, 2, 5, 0]
 
 
 def test_initialisation_can_fail() -> None:
-    code = "answer = [rc(cu.cuInit(0)), rc(cu.cuDeviceGetCount()), rc(cu.cuInit(0)), rc(cu.cuDeviceGetCount())]"
+    code = """
+    answer = [rc(cu.cuInit(0)), rc(cu.cuDeviceGetCount())]
+    answer += [rc(cu.cuInit(0)), rc(cu.cuDeviceGetCount())]
+    """
     assert driver(code, faults="fail cuInit at 1 with 802\n") == [802, 3, 0, 0]
 
 
@@ -42,8 +50,10 @@ def test_a_hidden_symbol_is_found_in_no_way() -> None:
     lib = ctypes.CDLL("libcuda.so.1")
     pointer = ctypes.c_void_p(1)
     def proc(name, version):
-        return lib.cuGetProcAddress_v2(name, ctypes.byref(pointer), version, ctypes.c_uint64(0), None)
-    answer = [hasattr(lib, n) for n in ("cuMemAllocAsync", "cuMemFreeAsync", "cuCtxCreate_v4", "cuCtxCreate_v3")]
+        return lib.cuGetProcAddress_v2(name, ctypes.byref(pointer), version, ctypes.c_uint64(0),
+            None)
+    answer = [hasattr(lib, n) for n in ("cuMemAllocAsync", "cuMemFreeAsync", "cuCtxCreate_v4",
+        "cuCtxCreate_v3")]
     answer += [proc(b"cuMemAllocAsync", 13000), pointer.value, proc(b"cuCtxCreate", 13000)]
     answer.append(pointer.value == ctypes.cast(lib.cuCtxCreate_v3, ctypes.c_void_p).value)
     """
@@ -94,9 +104,9 @@ def test_the_file_is_read_again_when_it_changes() -> None:
 
 def test_a_bad_line_is_named_and_the_file_ignored() -> None:
     code = """
-    program = "from cuda.bindings import driver as cu; print(int(cu.cuInit(0)[0]), int(cu.cuDriverGetVersion()[0]))"
+    program = "from cuda.bindings import driver as cu; print(int(cu.cuInit(0)[0]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     answer = [done.stdout, done.stderr.split(": a fault is")[0]]
     """
-    bad = "fail cuDriverGetVersion with 2\nfail cuInit sometimes\n"
-    assert inside(code, faults=bad) == ["0 0\n", "/run/gpusim/faults:2"]
+    bad = "fail cuInit with 2\nfail cuMemAlloc_v2 sometimes\n"
+    assert inside(code, faults=bad) == ["0\n", "/run/gpusim/faults:2"]

@@ -14,10 +14,13 @@ G, RELAXED = cu.CUstreamCaptureMode, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MO
 GLOBAL, LOCAL = G.CU_STREAM_CAPTURE_MODE_GLOBAL, G.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 N = cu.CUgraphNodeType
 keep = []
+def me(gpu=0):
+    "What the simulator says of this process on a GPU."
+    return next((p for p in stat()["gpus"][gpu]["processes"] if p["pid"] == os.getpid()), None)
 def busy(gpu=0):
-    return next((p["busy_ns"] for p in stat()["gpus"][gpu]["processes"] if p["pid"] == os.getpid()), 0)
+    return me(gpu)["busy_ns"] if me(gpu) else 0
 def violations():
-    return next(p["capture_violations"] for p in stat()["gpus"][0]["processes"] if p["pid"] == os.getpid())
+    return me()["capture_violations"]
 def params(function, *arguments):
     p = cu.CUDA_KERNEL_NODE_PARAMS()
     values = [np.asarray(a) for a in arguments]
@@ -32,7 +35,8 @@ def run(executable, stream):
     ok(cu.cuGraphLaunch(executable, stream)); ok(cu.cuStreamSynchronize(stream))
 def types(graph):
     nodes = ok(cu.cuGraphGetNodes(graph, 64))[0]
-    return sorted(ok(cu.cuGraphNodeGetType(x)).name.removeprefix("CU_GRAPH_NODE_TYPE_") for x in nodes if int(x))
+    names = [ok(cu.cuGraphNodeGetType(x)).name for x in nodes if int(x)]
+    return sorted(name.removeprefix("CU_GRAPH_NODE_TYPE_") for name in names)
 """
 
 
@@ -41,7 +45,8 @@ def test_a_graph_runs_its_nodes_in_order_of_their_links_each_time() -> None:
 p = ok(cu.cuMemAlloc(64)); s = ok(cu.cuStreamCreate(1))
 graph = ok(cu.cuGraphCreate(0))
 def fill_node(needs, at, value):
-    return ok(cu.cuGraphAddKernelNode(graph, needs, len(needs), params(fill, np.uint64(int(p) + at), np.uint32(value), np.uint64(1))))
+    return ok(cu.cuGraphAddKernelNode(graph, needs, len(needs),
+        params(fill, np.uint64(int(p) + at), np.uint32(value), np.uint64(1))))
 last = fill_node([], 0, 3)
 first = fill_node([], 0, 1)
 middle = fill_node([first], 0, 2)
@@ -50,12 +55,17 @@ spun = ok(cu.cuGraphAddKernelNode(graph, [first], 1, params(spin, ns(MS))))
 executable = ok(cu.cuGraphInstantiate(graph, 0))
 answer = [busy()]
 for _ in range(3):
-    ok(cu.cuMemsetD32(p, 0, 1)); before = busy(); run(executable, s); answer += [word(p), (busy() - before) // MS]
+    ok(cu.cuMemsetD32(p, 0, 1))
+    before = busy()
+    run(executable, s)
+    answer += [word(p), (busy() - before) // MS]
 edges = ok(cu.cuGraphGetEdges(graph, 10))
-answer += [edges[-1], ok(cu.cuGraphGetRootNodes(graph, 10))[-1], [int(x) for x in ok(cu.cuGraphNodeGetDependencies(last, 5))[0][:1]] == [int(middle)],
+answer += [edges[-1], ok(cu.cuGraphGetRootNodes(graph, 10))[-1],
+    [int(x) for x in ok(cu.cuGraphNodeGetDependencies(last, 5))[0][:1]] == [int(middle)],
            ok(cu.cuGraphNodeGetDependentNodes(first, 5))[-1]]
 ok(cu.cuGraphAddDependencies(graph, [last], [first], [cu.CUgraphEdgeData()], 1))
-answer += [rc(cu.cuGraphInstantiate(graph, 0)), rc(cu.cuGraphDestroy(graph)), rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuGraphExecDestroy(executable))]
+answer += [rc(cu.cuGraphInstantiate(graph, 0)), rc(cu.cuGraphDestroy(graph)),
+    rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuGraphExecDestroy(executable))]
 """
     assert driver(code) == [0, 3, 1, 3, 1, 3, 1, 3, 1, True, 2, 1, 0, 0, 0]
 
@@ -78,7 +88,8 @@ function = F(lambda _: called.append(word(b)))
 host = cu.CUDA_HOST_NODE_PARAMS()
 host.fn, host.userData = ctypes.cast(function, ctypes.c_void_p).value, 0
 three = ok(cu.cuGraphAddHostNode(graph, [two], 1, host))
-ok(cu.cuGraphAddKernelNode(child, [], 0, params(fill, np.uint64(int(b)), np.uint32(18), np.uint64(1))))
+ok(cu.cuGraphAddKernelNode(child, [], 0,
+    params(fill, np.uint64(int(b)), np.uint32(18), np.uint64(1))))
 four = ok(cu.cuGraphAddChildGraphNode(graph, [three], 1, child)); ok(cu.cuGraphDestroy(child))
 event = ok(cu.cuEventCreate(0))
 five = ok(cu.cuGraphAddEventRecordNode(graph, [four], 1, event))
@@ -87,13 +98,19 @@ seven = ok(cu.cuGraphAddEmptyNode(graph, [six], 1))
 answer = [types(graph)]
 executable = ok(cu.cuGraphInstantiate(graph, 0))
 run(executable, s); answer += [called[:], word(b), rc(cu.cuEventQuery(event))]
-answer += [ok(cu.cuGraphMemsetNodeGetParams(one)).value, int(ok(cu.cuGraphMemcpyNodeGetParams(two)).dstDevice) == int(b)]
+answer += [ok(cu.cuGraphMemsetNodeGetParams(one)).value,
+    int(ok(cu.cuGraphMemcpyNodeGetParams(two)).dstDevice) == int(b)]
 memset.value = 27
-ok(cu.cuGraphExecMemsetNodeSetParams(executable, one, memset, ctx)); run(executable, s); answer += [called[-1]]
-ok(cu.cuGraphNodeSetEnabled(executable, two, 0)); ok(cu.cuMemsetD32(b, 99, 1)); run(executable, s); answer += [called[-1], ok(cu.cuGraphNodeGetEnabled(executable, two))]
+ok(cu.cuGraphExecMemsetNodeSetParams(executable, one, memset, ctx))
+run(executable, s)
+answer += [called[-1]]
+ok(cu.cuGraphNodeSetEnabled(executable, two, 0))
+ok(cu.cuMemsetD32(b, 99, 1))
+run(executable, s)
+answer += [called[-1], ok(cu.cuGraphNodeGetEnabled(executable, two))]
 clone = ok(cu.cuGraphClone(graph)); answer.append(types(clone) == types(graph))
 """
-    kinds = "EMPTY EVENT_RECORD GRAPH HOST MEMCPY MEMSET WAIT_EVENT".split()
+    kinds = ["EMPTY", "EVENT_RECORD", "GRAPH", "HOST", "MEMCPY", "MEMSET", "WAIT_EVENT"]
     assert driver(code) == [kinds, [17], 18, 0, 17, True, 27, 99, 0, True]
 
 
@@ -102,7 +119,9 @@ def test_graph_memory_is_taken_at_launch_and_kept_until_trimmed() -> None:
 s = ok(cu.cuStreamCreate(1))
 base = used()
 A = cu.CUgraphMem_attribute
-attribute = lambda name: int(ok(cu.cuDeviceGetGraphMemAttribute(0, getattr(A, "CU_GRAPH_MEM_ATTR_" + name)))) // MIB
+def attribute(name):
+    which = getattr(A, "CU_GRAPH_MEM_ATTR_" + name)
+    return int(ok(cu.cuDeviceGetGraphMemAttribute(0, which))) // MIB
 ok(cu.cuStreamBeginCapture(s, RELAXED))
 p = ok(cu.cuMemAllocAsync(5 * MIB, s)); q = ok(cu.cuMemAllocAsync(3 * MIB, s))
 ok(cu.cuMemsetD32Async(p, 8, 10, s)); ok(cu.cuMemFreeAsync(q, s))
@@ -110,12 +129,17 @@ graph = ok(cu.cuStreamEndCapture(s))
 executable = ok(cu.cuGraphInstantiate(graph, 0))
 answer = [types(graph), (used() - base) // MIB]
 run(executable, s)
-answer += [word(p), (used() - base) // MIB, attribute("USED_MEM_CURRENT"), attribute("RESERVED_MEM_CURRENT"), attribute("USED_MEM_HIGH")]
+answer += [word(p), (used() - base) // MIB, attribute("USED_MEM_CURRENT"),
+    attribute("RESERVED_MEM_CURRENT"), attribute("USED_MEM_HIGH")]
 answer += [rc(cu.cuGraphLaunch(executable, s))]  # p was not freed
-ok(cu.cuMemFreeAsync(p, s)); ok(cu.cuStreamSynchronize(s)); answer += [attribute("USED_MEM_CURRENT"), (used() - base) // MIB]
+ok(cu.cuMemFreeAsync(p, s))
+ok(cu.cuStreamSynchronize(s))
+answer += [attribute("USED_MEM_CURRENT"), (used() - base) // MIB]
 run(executable, s); answer.append((used() - base) // MIB)
 ok(cu.cuMemFree(p)); ok(cu.cuDeviceGraphMemTrim(0)); answer += [used() - base]
-ok(cu.cuGraphExecDestroy(executable)); ok(cu.cuGraphDestroy(graph)); answer.append(rc(cu.cuMemFree(p)))
+ok(cu.cuGraphExecDestroy(executable))
+ok(cu.cuGraphDestroy(graph))
+answer.append(rc(cu.cuMemFree(p)))
 """
     assert driver(code) == [
         *(["MEMSET", "MEM_ALLOC", "MEM_ALLOC", "MEM_FREE"], 0),
@@ -130,7 +154,8 @@ ok(cu.cuStreamBeginCapture(s, RELAXED))
 p = ok(cu.cuMemAllocAsync(1500 * MIB, s)); ok(cu.cuMemFreeAsync(p, s))
 executable = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(s)), 0))
 big = ok(cu.cuMemAlloc(1000 * MIB))
-answer = [rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuMemFree(big)), rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuStreamSynchronize(s))]
+answer = [rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuMemFree(big)),
+    rc(cu.cuGraphLaunch(executable, s)), rc(cu.cuStreamSynchronize(s))]
 """
     assert driver(code, machine=small) == [2, 0, 0, 0]
 
@@ -140,7 +165,8 @@ def test_an_executable_graph_is_updated_by_one_of_the_same_shape_only() -> None:
 p = ok(cu.cuMemAlloc(64)); s = ok(cu.cuStreamCreate(1))
 def make(value, extra=False, swap=False):
     graph = ok(cu.cuGraphCreate(0))
-    one = ok(cu.cuGraphAddKernelNode(graph, [], 0, params(fill, np.uint64(int(p)), np.uint32(value), np.uint64(1))))
+    one = ok(cu.cuGraphAddKernelNode(graph, [], 0,
+        params(fill, np.uint64(int(p)), np.uint32(value), np.uint64(1))))
     if swap: ok(cu.cuGraphAddEmptyNode(graph, [one], 1))
     else: ok(cu.cuGraphAddKernelNode(graph, [one], 1, params(spin, ns(1000))))
     if extra: ok(cu.cuGraphAddEmptyNode(graph, [one], 1))
@@ -150,10 +176,13 @@ run(executable, s); answer = [word(p)]
 lib = ctypes.CDLL("libcuda.so.1")
 def update(graph):
     info = (ctypes.c_int * 6)()  # the result, and two nodes
-    code = lib.cuGraphExecUpdate_v2(ctypes.c_void_p(int(executable)), ctypes.c_void_p(int(graph)), info)
+    code = lib.cuGraphExecUpdate_v2(ctypes.c_void_p(int(executable)), ctypes.c_void_p(int(graph)),
+        info)
     return [code, cu.CUgraphExecUpdateResult(info[0]).name.removeprefix("CU_GRAPH_EXEC_UPDATE_")]
 answer += [update(make(2))]; run(executable, s); answer.append(word(p))
-answer += [update(make(3, extra=True)), update(make(3, swap=True))]; run(executable, s); answer.append(word(p))
+answer += [update(make(3, extra=True)), update(make(3, swap=True))]
+run(executable, s)
+answer.append(word(p))
 """
     assert driver(code) == [
         *(1, [0, "SUCCESS"], 2, [910, "ERROR_TOPOLOGY_CHANGED"]),
@@ -165,12 +194,15 @@ def test_kernel_parameters_of_nodes_are_kept_and_changed() -> None:
     code = f"""{GRAPHS}
 p = ok(cu.cuMemAlloc(64)); s = ok(cu.cuStreamCreate(1))
 graph = ok(cu.cuGraphCreate(0))
-node = ok(cu.cuGraphAddKernelNode(graph, [], 0, params(fill, np.uint64(int(p)), np.uint32(5), np.uint64(2))))
+node = ok(cu.cuGraphAddKernelNode(graph, [], 0,
+    params(fill, np.uint64(int(p)), np.uint32(5), np.uint64(2))))
 got = ok(cu.cuGraphKernelNodeGetParams(node))
 values = ctypes.cast(got.kernelParams, ctypes.POINTER(ctypes.c_void_p))
-answer = [ctypes.c_uint32.from_address(values[1]).value, ctypes.c_uint64.from_address(values[2]).value]
+answer = [ctypes.c_uint32.from_address(values[1]).value,
+    ctypes.c_uint64.from_address(values[2]).value]
 executable = ok(cu.cuGraphInstantiate(graph, 0))
-ok(cu.cuGraphExecKernelNodeSetParams(executable, node, params(fill, np.uint64(int(p)), np.uint32(6), np.uint64(1))))
+ok(cu.cuGraphExecKernelNodeSetParams(executable, node,
+    params(fill, np.uint64(int(p)), np.uint32(6), np.uint64(1))))
 ok(cu.cuGraphKernelNodeSetParams(node, params(fill, np.uint64(int(p)), np.uint32(7), np.uint64(1))))
 run(executable, s); answer.append(word(p))
 run(ok(cu.cuGraphInstantiate(graph, 0)), s); answer.append(word(p))
@@ -205,7 +237,9 @@ for mode in (GLOBAL, LOCAL, RELAXED):
     answer.append(ok(cu.cuStreamIsCapturing(s)).value)
     launch(spin, ns(MS), stream=s); ok(cu.cuMemsetD32Async(p, 9, 1, s))
     ok(cu.cuEventRecord(forked, s)); ok(cu.cuStreamWaitEvent(other, forked, 0))
-    launch(spin, ns(MS), stream=other); ok(cu.cuEventRecord(joined, other)); ok(cu.cuStreamWaitEvent(s, joined, 0))
+    launch(spin, ns(MS), stream=other)
+    ok(cu.cuEventRecord(joined, other))
+    ok(cu.cuStreamWaitEvent(s, joined, 0))
     answer += [ok(cu.cuStreamIsCapturing(other)).value, word(p)]
     launch(empty, stream=s)
     graph = ok(cu.cuStreamEndCapture(s))
@@ -253,7 +287,8 @@ def test_calls_that_may_disturb_a_capture_are_refused_by_mode(
     mode: str, here: list[int], there: list[int], there_local: list[int], there_relaxed: list[int]
 ) -> None:
     code = f"""{GRAPHS}{FORBIDDEN}
-answer = [attempt({mode}, forbidden), attempt({mode}, elsewhere), attempt({mode}, lambda: elsewhere(LOCAL)),
+answer = [attempt({mode}, forbidden), attempt({mode}, elsewhere),
+    attempt({mode}, lambda: elsewhere(LOCAL)),
           attempt({mode}, lambda: elsewhere(RELAXED)), forbidden()]
 """
 
@@ -273,7 +308,8 @@ def with_event():
     ok(cu.cuEventRecord(inside, s)); return [rc(cu.cuEventQuery(inside)), rc(cu.cuStreamQuery(s))]
 def implicit():
     ok(cu.cuStreamBeginCapture(blocking, RELAXED))
-    result = [launch(empty), rc(cu.cuMemcpyDtoH(np.zeros(1).ctypes.data, p, 4)), launch(empty, stream=blocking)]
+    result = [launch(empty), rc(cu.cuMemcpyDtoH(np.zeros(1).ctypes.data, p, 4)),
+        launch(empty, stream=blocking)]
     return result + [rc(cu.cuStreamEndCapture(blocking))]
 p = ok(cu.cuMemAlloc(64))
 answer = [
@@ -294,18 +330,26 @@ def test_captures_that_are_not_whole_are_refused() -> None:
     code = f"""{GRAPHS}{FORBIDDEN}
 e, outside = ok(cu.cuEventCreate(2)), ok(cu.cuEventCreate(2))
 ok(cu.cuEventRecord(outside, idle)); ok(cu.cuCtxSynchronize())
-def fork(): ok(cu.cuEventRecord(e, s)); ok(cu.cuStreamWaitEvent(idle, e, 0)); return launch(empty, stream=idle)
+def fork():
+    ok(cu.cuEventRecord(e, s))
+    ok(cu.cuStreamWaitEvent(idle, e, 0))
+    return launch(empty, stream=idle)
 def foreign(): return rc(cu.cuStreamWaitEvent(s, outside, 0))
 def merge():
-    third = ok(cu.cuStreamCreate(1)); ok(cu.cuStreamBeginCapture(third, RELAXED)); ok(cu.cuEventRecord(e, third))
+    third = ok(cu.cuStreamCreate(1))
+    ok(cu.cuStreamBeginCapture(third, RELAXED))
+    ok(cu.cuEventRecord(e, third))
     return [rc(cu.cuStreamWaitEvent(s, e, 0)), rc(cu.cuStreamEndCapture(third))]
 def from_other_thread():
     result = []
-    t = threading.Thread(target=lambda: (cu.cuCtxSetCurrent(ctx), result.append(rc(cu.cuStreamEndCapture(s)))))
+    t = threading.Thread(target=lambda: (cu.cuCtxSetCurrent(ctx),
+        result.append(rc(cu.cuStreamEndCapture(s)))))
     t.start(); t.join(); return result
 def twice(): return rc(cu.cuStreamBeginCapture(s, RELAXED))
-answer = [attempt(RELAXED, f) for f in (fork, foreign, merge, twice)] + [attempt(GLOBAL, from_other_thread)]
-answer += [rc(cu.cuStreamEndCapture(s)), rc(cu.cuStreamBeginCapture(0, RELAXED)), rc(cu.cuStreamQuery(idle))]
+answer = [attempt(RELAXED, f) for f in (fork, foreign, merge, twice)] + [attempt(GLOBAL,
+    from_other_thread)]
+answer += [rc(cu.cuStreamEndCapture(s)), rc(cu.cuStreamBeginCapture(0, RELAXED)),
+    rc(cu.cuStreamQuery(idle))]
 """
     assert driver(code) == [
         *([0, 904, 0], [905, 901, 1], [[902, 901], 901, 1], [401, 0, 0], [[908], 0, 0]),
@@ -318,7 +362,9 @@ def test_a_graph_launched_into_a_capture_becomes_a_child() -> None:
 s = ok(cu.cuStreamCreate(1))
 graph = ok(cu.cuGraphCreate(0)); ok(cu.cuGraphAddKernelNode(graph, [], 0, params(spin, ns(3 * MS))))
 executable = ok(cu.cuGraphInstantiate(graph, 0))
-ok(cu.cuStreamBeginCapture(s, GLOBAL)); ok(cu.cuGraphLaunch(executable, s)); ok(cu.cuGraphLaunch(executable, s))
+ok(cu.cuStreamBeginCapture(s, GLOBAL))
+ok(cu.cuGraphLaunch(executable, s))
+ok(cu.cuGraphLaunch(executable, s))
 outer = ok(cu.cuStreamEndCapture(s))
 answer = [types(outer), busy()]
 run(ok(cu.cuGraphInstantiate(outer, 0)), s); answer.append(busy() // MS)

@@ -10,7 +10,8 @@ spin, empty, fill, add = (kernel(k) for k in ("spin", "empty", "fill", "vector_a
 MS = 1_000_000
 def busy(gpu=0):
     "Busy ns of this process on a GPU, by the simulator."
-    return next((p["busy_ns"] for p in stat()["gpus"][gpu]["processes"] if p["pid"] == os.getpid()), 0)
+    return next((p["busy_ns"] for p in stat()["gpus"][gpu]["processes"] if p["pid"] == os.getpid()),
+        0)
 def elapsed(a, b):
     return ok(cu.cuEventElapsedTime(a, b))
 """
@@ -26,7 +27,8 @@ for grid in [(1, 1, 1), (65536, 65535, 2), (2**31 - 1, 65535, 65535)]:
     ok(cu.cuEventRecord(a, s))
     for _ in range(5): assert launch(spin, ns(3 * MS), stream=s, grid=grid) == 0
     ok(cu.cuEventRecord(b, s))
-    answer += [rc(cu.cuEventQuery(b)), rc(cu.cuEventSynchronize(b)), busy() - before, 15 <= elapsed(a, b) < 16]
+    answer += [rc(cu.cuEventQuery(b)), rc(cu.cuEventSynchronize(b)), busy() - before,
+        15 <= elapsed(a, b) < 16]
 answer += [launch(empty, stream=s), rc(cu.cuStreamSynchronize(s)), busy() - before]
 """
     assert driver(code) == [600, 0, 15_000_000, True] * 3 + [0, 0, 15_000_000]
@@ -37,13 +39,15 @@ def test_kernels_that_compute_do_and_take_time_by_bytes() -> None:
 count = 1 << 20
 a, b, c = (ok(cu.cuMemAlloc(4 * count)) for _ in range(3))
 before = busy()
-answer = [launch(fill, np.uint64(int(a)), np.uint32(7), np.uint64(count)), rc(cu.cuCtxSynchronize())]
+answer = [launch(fill, np.uint64(int(a)), np.uint32(7), np.uint64(count)),
+    rc(cu.cuCtxSynchronize())]
 answer += [bool((download(a, count) == 7).all()), round((busy() - before) * 1555 / (4 * count), 1)]
 for p, value in ((a, 1.5), (b, 2.25)):
     ok(cu.cuMemsetD32(p, int(np.float32(value).view(np.uint32)), count))
 answer += [launch(add, *(np.uint64(int(p)) for p in (a, b, c)), np.uint64(count))]
 answer += [bool((download(c, count, np.float32) == 3.75).all())]
-answer += [launch(fill, np.uint64(0x1234), np.uint32(7), np.uint64(1)), rc(cu.cuCtxSynchronize()), rc(cu.cuMemAlloc(1))]
+answer += [launch(fill, np.uint64(0x1234), np.uint32(7), np.uint64(1)), rc(cu.cuCtxSynchronize()),
+    rc(cu.cuMemAlloc(1))]
 """
     assert driver(code, machine="a100-pcie-4") == [0, 0, True, 1.0, 0, True, 0, 700, 700]
 
@@ -53,7 +57,8 @@ def test_bad_launches_are_refused() -> None:
 answer = [
     launch(spin, ns(1), grid=(0, 1, 1)), launch(spin, ns(1), block=(1025, 1, 1)),
     launch(spin, ns(1), block=(32, 33, 1)), launch(spin, ns(1), grid=(1, 65536, 1)),
-    rc(cu.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)), rc(cu.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 200000, 0, 0, 0)),
+    rc(cu.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)), rc(cu.cuLaunchKernel(spin, 1, 1, 1,
+        1, 1, 1, 200000, 0, 0, 0)),
     rc(cu.cuLaunchCooperativeKernel(empty, 2**20, 1, 1, 1024, 1, 1, 0, 0, 0)),
     rc(cu.cuLaunchCooperativeKernel(empty, 2 * 108, 1, 1, 1024, 1, 1, 0, 0, 0)),
     rc(cu.cuLaunchCooperativeKernel(empty, 2 * 108 + 1, 1, 1, 1024, 1, 1, 0, 0, 0)),
@@ -65,19 +70,27 @@ answer = [
 def test_every_way_of_launching_costs_the_same() -> None:
     code = f"""{SPIN}
 s = ok(cu.cuStreamCreate(0))
-argument = np.array([2 * MS], dtype=np.uint64); pointers = np.array([argument.ctypes.data], dtype=np.uint64)
+argument = np.array([2 * MS], dtype=np.uint64)
+pointers = np.array([argument.ctypes.data], dtype=np.uint64)
 def cost(act):
-    before = busy(); act(); ok(cu.cuStreamSynchronize(s)); ok(cu.cuCtxSynchronize()); return busy() - before
+    before = busy()
+    act()
+    ok(cu.cuStreamSynchronize(s))
+    ok(cu.cuCtxSynchronize())
+    return busy() - before
 config = cu.CUlaunchConfig()
-config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1
+def one_thread(target):
+    for name in ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"):
+        setattr(target, name, 1)
+one_thread(config)
 config.hStream = s
 params = cu.CUDA_LAUNCH_PARAMS()
 params.function, params.hStream, params.kernelParams = spin, s, pointers.ctypes.data
-params.gridDimX = params.gridDimY = params.gridDimZ = params.blockDimX = params.blockDimY = params.blockDimZ = 1
+one_thread(params)
 graph = ok(cu.cuGraphCreate(0))
 node = cu.CUDA_KERNEL_NODE_PARAMS()
 node.func, node.kernelParams = spin, pointers.ctypes.data
-node.gridDimX = node.gridDimY = node.gridDimZ = node.blockDimX = node.blockDimY = node.blockDimZ = 1
+one_thread(node)
 ok(cu.cuGraphAddKernelNode(graph, [], 0, node))
 executable = ok(cu.cuGraphInstantiate(graph, 0))
 lib = ctypes.CDLL("libcuda.so.1")
@@ -85,11 +98,14 @@ f = ctypes.c_void_p(int(spin))
 answer = [
     cost(lambda: launch(spin, ns(2 * MS), stream=s)),
     cost(lambda: ok(cu.cuLaunchKernelEx(config, spin, pointers.ctypes.data, 0))),
-    cost(lambda: ok(cu.cuLaunchCooperativeKernel(spin, 1, 1, 1, 1, 1, 1, 0, s, pointers.ctypes.data))),
+    cost(lambda: ok(cu.cuLaunchCooperativeKernel(spin, 1, 1, 1, 1, 1, 1, 0, s,
+        pointers.ctypes.data))),
     cost(lambda: lib.cuLaunchCooperativeKernelMultiDevice(ctypes.c_void_p(params.getPtr()), 1, 0)),
     cost(lambda: ok(cu.cuGraphLaunch(executable, s))),
-    cost(lambda: lib.cuLaunchKernel_ptsz(f, 1, 1, 1, 1, 1, 1, 0, None, ctypes.c_void_p(pointers.ctypes.data), None)),
-    cost(lambda: (lib.cuParamSetv(f, 0, ctypes.c_void_p(argument.ctypes.data), 8), lib.cuLaunch(f))),
+    cost(lambda: lib.cuLaunchKernel_ptsz(f, 1, 1, 1, 1, 1, 1, 0, None,
+        ctypes.c_void_p(pointers.ctypes.data), None)),
+    cost(lambda: (lib.cuParamSetv(f, 0, ctypes.c_void_p(argument.ctypes.data), 8),
+        lib.cuLaunch(f))),
 ]
 """
     assert driver(code) == [2_000_000] * 7
@@ -123,11 +139,13 @@ ok(cu.cuEventRecord(middle, a))
 ok(cu.cuStreamWaitEvent(b, middle, 0))
 launch(spin, ns(5 * MS), stream=b)
 ok(cu.cuEventRecord(end, b))
-answer += [rc(cu.cuEventElapsedTime(start, end)), rc(cu.cuEventSynchronize(middle)), rc(cu.cuStreamQuery(a)), rc(cu.cuStreamQuery(b))]
+answer += [rc(cu.cuEventElapsedTime(start, end)), rc(cu.cuEventSynchronize(middle)),
+    rc(cu.cuStreamQuery(a)), rc(cu.cuStreamQuery(b))]
 ok(cu.cuStreamSynchronize(b))
 answer += [round(elapsed(start, middle)), round(elapsed(middle, end), 3), rc(cu.cuEventQuery(end))]
 late = ok(cu.cuEventCreate(2))
-answer += [rc(cu.cuEventRecord(late, a)), rc(cu.cuEventElapsedTime(start, late)), rc(cu.cuEventDestroy(late))]
+answer += [rc(cu.cuEventRecord(late, a)), rc(cu.cuEventElapsedTime(start, late)),
+    rc(cu.cuEventDestroy(late))]
 """
     assert driver(code) == [0, 400, 600, 0, 0, 600, 10, 5.0, 0, 0, 400, 0]
 
@@ -151,11 +169,13 @@ blocking, free = ok(cu.cuStreamCreate(0)), ok(cu.cuStreamCreate(1))
 word = np.zeros(1, dtype=np.uint32)
 p = ok(cu.cuMemAlloc(4))
 launch(spin, ns(40 * MS), stream=blocking)
-answer = [rc(cu.cuStreamQuery(0)), rc(cu.cuMemcpyDtoH(word.ctypes.data, p, 4)), rc(cu.cuStreamQuery(blocking)), busy() // MS]
+answer = [rc(cu.cuStreamQuery(0)), rc(cu.cuMemcpyDtoH(word.ctypes.data, p, 4)),
+    rc(cu.cuStreamQuery(blocking)), busy() // MS]
 launch(spin, ns(40 * MS), stream=0); launch(empty, stream=blocking)
 answer += [rc(cu.cuStreamQuery(blocking)), rc(cu.cuStreamSynchronize(blocking)), busy() // MS]
 launch(spin, ns(10**12), stream=free)  # for ever
-answer += [rc(cu.cuStreamSynchronize(0)), rc(cu.cuStreamSynchronize(blocking)), rc(cu.cuStreamQuery(free))]
+answer += [rc(cu.cuStreamSynchronize(0)), rc(cu.cuStreamSynchronize(blocking)),
+    rc(cu.cuStreamQuery(free))]
 """
     assert driver(code) == [600, 0, 0, 40, 600, 0, 80, 0, 0, 600]
 
@@ -186,9 +206,11 @@ event = ok(cu.cuEventCreate(2)); ok(cu.cuEventRecord(event, s))
 ok(cu.cuLaunchHostFunc(s, host(look("second")), 0))
 ok(cu.cuStreamWaitEvent(other, event, 0)); ok(cu.cuMemsetD32Async(p, 3, 1, other))
 time.sleep(0.05)
-answer = [busy() // MS, rc(cu.cuStreamQuery(s)), rc(cu.cuEventQuery(event)), rc(cu.cuStreamQuery(other)), ctypes.c_uint32.from_address(int(p)).value]
+answer = [busy() // MS, rc(cu.cuStreamQuery(s)), rc(cu.cuEventQuery(event)),
+    rc(cu.cuStreamQuery(other)), ctypes.c_uint32.from_address(int(p)).value]
 gate.set()
-answer += [rc(cu.cuStreamSynchronize(other)), ctypes.c_uint32.from_address(int(p)).value, rc(cu.cuStreamSynchronize(s)), seen]
+answer += [rc(cu.cuStreamSynchronize(other)), ctypes.c_uint32.from_address(int(p)).value,
+    rc(cu.cuStreamSynchronize(s)), seen]
 """
     assert driver(code) == [10, 600, 600, 600, 1, 0, 3, 0, [["first", 10], ["second", 15]]]
 
@@ -231,7 +253,8 @@ answer = [rc(cu.cuStreamQuery(s)), word[1].value]
 word[0].value = 2; time.sleep(0.02); answer.append(rc(cu.cuStreamQuery(s)))
 word[0].value = 5; ok(cu.cuStreamSynchronize(s)); answer.append(word[1].value)
 ok(cu.cuStreamWriteValue64(s, int(p) + 8, 2**40, 0)); ok(cu.cuStreamSynchronize(s))
-answer += [word[3].value, rc(cu.cuStreamWaitValue32(s, 0x1234, 3, 0)), rc(cu.cuStreamWriteValue32(s, int(p) + 1, 3, 0))]
+answer += [word[3].value, rc(cu.cuStreamWaitValue32(s, 0x1234, 3, 0)),
+    rc(cu.cuStreamWriteValue32(s, int(p) + 1, 3, 0))]
 """
     assert driver(code) == [600, 0, 600, 44, 256, 1, 1]
 
@@ -245,7 +268,8 @@ context(1)
 b = ok(cu.cuStreamCreate(1)); p = ok(cu.cuMemAlloc(4))
 elsewhere = kernel("spin")
 ok(cu.cuStreamWaitEvent(b, done, 0)); launch(elsewhere, ns(5 * MS), stream=b)
-answer = [busy(1), rc(cu.cuStreamQuery(b)), rc(cu.cuStreamSynchronize(b)), rc(cu.cuEventQuery(done)), busy(0) // MS, busy(1) // MS]
+answer = [busy(1), rc(cu.cuStreamQuery(b)), rc(cu.cuStreamSynchronize(b)),
+    rc(cu.cuEventQuery(done)), busy(0) // MS, busy(1) // MS]
 answer.append(rc(cu.cuEventRecord(done, b)))  # an event belongs to its device
 """
     assert driver(code) == [0, 600, 0, 0, 30, 5, 400]
@@ -263,7 +287,8 @@ print(rc(cu.cuEventQuery(event)), flush=True)
 sys.stdin.readline()
 first = rc(cu.cuEventQuery(event))
 s = ok(cu.cuStreamCreate(1)); ok(cu.cuStreamWaitEvent(s, event, 0))
-print(first, rc(cu.cuStreamQuery(s)), rc(cu.cuStreamSynchronize(s)), rc(cu.cuEventQuery(event)), flush=True)
+print(first, rc(cu.cuStreamQuery(s)), rc(cu.cuStreamSynchronize(s)), rc(cu.cuEventQuery(event)),
+    flush=True)
 ''', handle.hex())
 answer = [child.stdout.readline()]
 launch(spin, ns(200 * MS), stream=s); ok(cu.cuEventRecord(event, s))
@@ -308,8 +333,10 @@ def test_attributes_of_streams_are_kept() -> None:
     code = """
     context()
     s = ok(cu.cuStreamCreateWithPriority(1, -9))
-    answer = [ok(cu.cuCtxGetStreamPriorityRange()), ok(cu.cuStreamGetPriority(s)), ok(cu.cuStreamGetFlags(s)),
-              int(ok(cu.cuStreamGetDevice(s))), rc(cu.cuStreamCreate(8)), ok(cu.cuStreamGetId(s)) != ok(cu.cuStreamGetId(0))]
+    answer = [ok(cu.cuCtxGetStreamPriorityRange()), ok(cu.cuStreamGetPriority(s)),
+        ok(cu.cuStreamGetFlags(s)),
+              int(ok(cu.cuStreamGetDevice(s))), rc(cu.cuStreamCreate(8)), ok(cu.cuStreamGetId(
+                  s)) != ok(cu.cuStreamGetId(0))]
     """
     assert driver(code) == [[0, -5], -5, 1, 0, 1, True]
 
@@ -324,7 +351,9 @@ def test_the_child_of_a_fork_cannot_use_cuda_and_harms_nobody() -> None:
         r, w = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.write(w, json.dumps([rc(cu.cuInit(0)), rc(cu.cuMemAlloc(1)), rc(cu.cuDriverGetVersion())]).encode())
+            os.write(w,
+                json.dumps([rc(cu.cuInit(0)), rc(cu.cuMemAlloc(1)),
+                    rc(cu.cuDriverGetVersion())]).encode())
             os.close(w)
             try:
                 exec(ending)
@@ -349,11 +378,14 @@ desc = ok(cu.cuDevResourceGenerateDesc(parts[:1], 1))
 green = ok(cu.cuGreenCtxCreate(desc, 0, 1))
 ctx = ok(cu.cuCtxFromGreenCtx(green))
 s = ok(cu.cuGreenCtxStreamCreate(green, 1, 0))
-answer += [launch(spin, ns(4 * MS), stream=s), rc(cu.cuStreamSynchronize(s)), busy() // MS, used() - base]
-answer += [ok(cu.cuCtxGetDevResource(ctx, R)).sm.smCount, int(ok(cu.cuStreamGetGreenCtx(s))) == int(green)]
+answer += [launch(spin, ns(4 * MS), stream=s), rc(cu.cuStreamSynchronize(s)), busy() // MS,
+    used() - base]
+answer += [ok(cu.cuCtxGetDevResource(ctx, R)).sm.smCount,
+    int(ok(cu.cuStreamGetGreenCtx(s))) == int(green)]
 ok(cu.cuCtxSetCurrent(0)); ok(cu.cuDevicePrimaryCtxRelease(0))
 answer.append(ok(cu.cuDevicePrimaryCtxGetState(0))[1])
-ok(cu.cuGreenCtxDestroy(green)); answer += [ok(cu.cuDevicePrimaryCtxGetState(0))[1], stat()["gpus"][0]["used"]]
+ok(cu.cuGreenCtxDestroy(green))
+answer += [ok(cu.cuDevicePrimaryCtxGetState(0))[1], stat()["gpus"][0]["used"]]
 """
     assert driver(code, machine="a100-pcie-4") == [
         *(108, 2, [24, 24], 60, 0, 0, 4, 0, 24, True, 1, 0, 0),
