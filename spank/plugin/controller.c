@@ -100,8 +100,7 @@ job_info_msg_t *controller_load_job(uint32_t job, vgpu_error_t *err)
 {
     job_info_msg_t *message = NULL;
     if (vgpu_load_job(&message, job) != SLURM_SUCCESS) {
-        vgpu_errorf(err, "slurmctld does not tell about job %u: %s", job,
-                    slurm_strerror(slurm_get_errno()));
+        vgpu_errorf(err, "slurmctld does not tell about job %u: %s", job, slurm_strerror(errno));
         return NULL;
     }
     if (message->record_count == 1)
@@ -118,7 +117,7 @@ int controller_comment(uint32_t job, char *comment, char *excluded)
     update.job_id = job;
     update.admin_comment = comment;
     update.exc_nodes = excluded;
-    return slurm_update_job(&update) == SLURM_SUCCESS ? 0 : slurm_get_errno();
+    return slurm_update_job(&update) == SLURM_SUCCESS ? 0 : errno;
 }
 
 static bool names_vgpu(const char *text)

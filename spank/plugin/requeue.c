@@ -8,6 +8,7 @@
 #include "sentence.h"
 #include "vgpud_client.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static void act(enum requeue_verdict verdict, uint32_t job, char *comment, char 
 {
     bool again = verdict == REQUEUE_AGAIN;
     if (slurm_requeue(job, again ? 0 : JOB_REQUEUE_HOLD) != SLURM_SUCCESS) {
-        vgpu_errorf(answer, "; it could not be requeued (%s)", slurm_strerror(slurm_get_errno()));
+        vgpu_errorf(answer, "; it could not be requeued (%s)", slurm_strerror(errno));
         return;
     }
     int error = controller_comment(job, comment, again ? excluded : NULL);
