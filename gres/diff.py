@@ -69,27 +69,16 @@ class Difference:
 def compare(state: State) -> Difference:
     """Installed files against the plan."""
     changes: dict[tuple[Change, ...], list[str]] = {}
-    node_lines = _by_node(state.slurm or [])
-    for group in state.layout.groups:
-        for name in group.names:
-            found = tuple(_node(state, group, name, node_lines.get(name)))
-            if found:
-                changes.setdefault(found, []).append(name)
+    for alike in state.alike:
+        found = tuple(_node(state, alike.group, alike.names[0], alike.line))
+        if found:
+            changes.setdefault(found, []).extend(alike.names)
     planned = set(state.group_of())
     for name in _nodes_with_vgpus(state) - planned:
         gone = Change(Need.DRAIN, "is not in the plan any more: loses its vGPUs")
         changes.setdefault((gone,), []).append(name)
     ordered = sorted(changes.items(), key=lambda item: -max(change.need for change in item[0]))
     return Difference(dict(ordered), tuple(_cluster(state)))
-
-
-def _by_node(lines: Sequence[Line]) -> dict[str, Line]:
-    return {
-        name: line
-        for line in lines
-        if "nodename" in line.values
-        for name in slurmconf.host_set(line.values["nodename"])
-    }
 
 
 def _nodes_with_vgpus(state: State) -> set[str]:

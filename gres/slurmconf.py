@@ -1,7 +1,7 @@
 """Slurm's configuration files as Slurm reads them: lines of Key=Value, includes, continuations."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,14 +116,22 @@ def last(lines: Iterable[Line], key: str) -> Line | None:
 # --- gres.conf ------------------------------------------------------------------------------------
 
 
-def gres_entries(lines: Iterable[Line], node: str) -> list[Entry]:
+def gres_entries(lines: Sequence[Line], node: str) -> list[Entry]:
     """The devices that gres.conf gives a node, in order."""
     entries: list[Entry] = []
-    for line in lines:
-        names = line.values.get("nodename")
-        if "name" in line.values and (names is None or node in host_set(names)):
-            entries += _line_entries(line)
+    for place in lines_of(lines, node):
+        entries += _line_entries(lines[place])
     return entries
+
+
+def lines_of(lines: Sequence[Line], node: str) -> tuple[int, ...]:
+    """Which lines of gres.conf speak of devices of the node."""
+    return tuple(
+        place
+        for place, line in enumerate(lines)
+        if "name" in line.values
+        and ("nodename" not in line.values or node in host_set(line.values["nodename"]))
+    )
 
 
 def _line_entries(line: Line) -> list[Entry]:

@@ -120,6 +120,11 @@ class VgpuConf:
         names |= {name for line in self.slot_lines for name in line.nodes}
         return sorted(names, key=hosts.natural_key)
 
+    def lines_of(self, name: str) -> tuple[int, ...]:
+        """The numbers of the lines that speak of the node."""
+        gpus = tuple(line.number for line in self.gpu_lines if name in line.nodes)
+        return gpus + tuple(line.number for line in self.slot_lines if name in line.nodes)
+
     def node(self, name: str) -> Node:
         """The node's part, checked as vgpud checks it."""
         gpus: dict[int, Gpu] = {}

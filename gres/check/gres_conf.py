@@ -22,24 +22,11 @@ def check(state: State) -> Iterator[Finding]:
             "run vgpu config generate",
         )
         return
-    sides: dict[tuple[object, ...], list[str]] = {}
-    for group in state.layout.groups:
-        for name in group.names:
-            sides.setdefault((_lines_of(state, name), group), []).append(name)
-    for names in sides.values():
-        for finding in _node(state, names[0]):
-            for name in names:
+    for alike in state.alike:
+        for finding in _node(state, alike.names[0]):
+            for name in alike.names:
                 yield replace(finding, nodes=(name,))
     yield from _unplanned(state)
-
-
-def _lines_of(state: State, name: str) -> tuple[int, ...]:
-    """Which lines of gres.conf are for the node: nodes with the same ones are checked once."""
-    return tuple(
-        place
-        for place, line in enumerate(state.gres or [])
-        if "nodename" not in line.values or name in slurmconf.host_set(line.values["nodename"])
-    )
 
 
 def _node(state: State, name: str) -> Iterator[Finding]:

@@ -1,11 +1,14 @@
 """slurm.conf and what slurmctld runs with, against the plan."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from gres import render, slurmconf
 from gres.check.finding import RESTART, Finding
 from gres.check.state import State
+from gres.layout import Group
+from gres.slurmconf import Line
 from pysched import paths
 
 _RESTART = "restart slurmctld and every slurmd"
@@ -120,33 +123,33 @@ def _not_running(code: str, where: str, key: str, state: State) -> Finding:
 
 
 def _nodes(state: State) -> Iterator[Finding]:
-    lines = [line for line in state.slurm or [] if "nodename" in line.values]
-    for group in state.layout.groups:
-        wanted, features = group.layout.gres(), set(group.layout.features)
-        for name in group.names:
-            mine = [line for line in lines if name in slurmconf.host_set(line.values["nodename"])]
-            if not mine:
-                yield _unknown_node(state, name)
-                continue
-            line = mine[-1]
-            found = slurmconf.parse_gres(line.values.get("gres", ""))
-            difference = differences(wanted, found)
-            if difference:
-                yield _node_gres(line.where, name, difference)
-            text = line.values.get("feature", line.values.get("features", ""))
-            lacking = sorted(features - set(text.split(",")))
-            if lacking:
-                yield Finding(
-                    "features",
-                    f"{line.where} (Feature)",
-                    f"Feature lacks {', '.join(lacking)}",
-                    "jobs that ask for these features do not start there",
-                    "include slurm-vgpu.conf in slurm.conf, then scontrol reconfigure",
-                    (name,),
-                )
+    for alike in state.alike:
+        if alike.line is None:
+            found = [_unknown_node(state)]
+        else:
+            found = list(_line(alike.group, alike.line))
+        for finding in found:
+            for name in alike.names:
+                yield replace(finding, nodes=(name,))
 
 
-def _unknown_node(state: State, name: str) -> Finding:
+def _line(group: Group, line: Line) -> Iterator[Finding]:
+    difference = differences(group.layout.gres(), slurmconf.parse_gres(line.values.get("gres", "")))
+    if difference:
+        yield _node_gres(line.where, difference)
+    text = line.values.get("feature", line.values.get("features", ""))
+    lacking = sorted(set(group.layout.features) - set(text.split(",")))
+    if lacking:
+        yield Finding(
+            "features",
+            f"{line.where} (Feature)",
+            f"Feature lacks {', '.join(lacking)}",
+            "jobs that ask for these features do not start there",
+            "include slurm-vgpu.conf in slurm.conf, then scontrol reconfigure",
+        )
+
+
+def _unknown_node(state: State) -> Finding:
     return Finding(
         "node-name",
         str(state.directory / "slurm.conf"),
@@ -154,11 +157,10 @@ def _unknown_node(state: State, name: str) -> Finding:
         "slurmctld does not know the node: slurmd there ends with: fatal: Unable to determine "
         "this slurmd's NodeName",
         "add a NodeName line (slurm: in the plan writes it), then restart slurmctld",
-        (name,),
     )
 
 
-def _node_gres(where: str, name: str, difference: str) -> Finding:
+def _node_gres(where: str, difference: str) -> Finding:
     return Finding(
         "node-gres",
         where,
@@ -166,7 +168,6 @@ def _node_gres(where: str, name: str, difference: str) -> Finding:
         "Slurm gives out other counts than there are: slurmd ignores what is too much, and "
         'slurmctld drains a node that has too few: "count reported lower than configured"',
         f"include slurm-vgpu.conf in slurm.conf, {RESTART}",
-        (name,),
     )
 
 

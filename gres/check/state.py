@@ -1,18 +1,29 @@
 """The four sides of a check: plan, installed files, slurmctld, hardware."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from gres import release as releases
 from gres import render, slurmconf
 from gres.check import controller as slurmctld
 from gres.check.controller import Controller, ControllerError
-from gres.layout import Layout
+from gres.layout import Group, Layout
 from gres.slurmconf import Line, ReadError
 from gres.sources import live
 from gres.sources.machine import Machine, SourceError
 from pysched import vgpuconf
 from pysched.vgpuconf import VgpuConf, VgpuConfError
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Nodes that are to be alike and about which the same lines of the same files speak."""
+
+    group: Group
+    names: tuple[str, ...]
+    line: Line | None  # the NodeName line of slurm.conf
 
 
 @dataclass
@@ -32,9 +43,41 @@ class State:
     machine: Machine | None = None
     missing: dict[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def alike(self) -> list[Alike]:
+        """All nodes of the plan by kind: of thousands one each has to be looked at."""
+        node_lines = _by_node(self.slurm or [])
+        kinds: dict[tuple[object, ...], list[str]] = {}
+        for number, group in enumerate(self.layout.groups):
+            for name in group.names:
+                line = node_lines.get(name)
+                known = self.controller.nodes.get(name) if self.controller else None
+                key = (
+                    number,
+                    slurmconf.lines_of(self.gres or [], name),
+                    self.conf.lines_of(name) if self.conf else (),
+                    line.where if line else "",
+                    (known.sockets, known.cores) if known else (),
+                )
+                kinds.setdefault(key, []).append(name)
+        return [
+            Alike(self.layout.groups[int(str(key[0]))], tuple(names), node_lines.get(names[0]))
+            for key, names in kinds.items()
+        ]
+
     def group_of(self) -> dict[str, int]:
         """Node -> number of its group in the layout."""
         return {name: n for n, group in enumerate(self.layout.groups) for name in group.names}
+
+
+def _by_node(lines: Sequence[Line]) -> dict[str, Line]:
+    """Node -> its NodeName line; of several the last one counts."""
+    return {
+        name: line
+        for line in lines
+        if "nodename" in line.values
+        for name in slurmconf.host_set(line.values["nodename"])
+    }
 
 
 def gather(layout: Layout, directory: Path, this_node: str, *, ask_slurm: bool = True) -> State:

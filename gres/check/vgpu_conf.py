@@ -5,6 +5,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from gres.check.finding import Finding
@@ -30,24 +31,30 @@ def check(state: State) -> Iterator[Finding]:
             "vgpud and sbatch follow other rules than the plan's",
             f"run vgpu config generate, {_AGAIN}",
         )
-    for name in state.group_of():
-        try:
-            found = state.conf.node(name)
-        except VgpuConfError as error:
-            yield _refused(path, str(error), name)
-            continue
-        difference = _difference(state.expected_conf.node(name), found)
-        if difference:
-            yield Finding(
-                "vgpu-conf",
-                str(path),
-                difference,
-                "vgpud and Slurm mean different vGPUs by the same slot: jobs get another quota "
-                "than they asked for",
-                _AGAIN,
-                (name,),
-            )
+    for alike in state.alike:
+        for finding in _node(state, state.conf, alike.names[0]):
+            for name in alike.names:
+                yield replace(finding, nodes=(name,))
     yield from _vgpud(state, path)
+
+
+def _node(state: State, conf: VgpuConf, name: str) -> Iterator[Finding]:
+    path = state.directory / "vgpu.conf"
+    try:
+        found = conf.node(name)
+    except VgpuConfError as error:
+        yield _refused(path, str(error).replace(f"node {name}: ", ""))
+        return
+    difference = _difference(state.expected_conf.node(name), found)
+    if difference:
+        yield Finding(
+            "vgpu-conf",
+            str(path),
+            difference,
+            "vgpud and Slurm mean different vGPUs by the same slot: jobs get another quota than "
+            "they asked for",
+            _AGAIN,
+        )
 
 
 def changed_settings(wanted: VgpuConf, found: VgpuConf) -> list[str]:
@@ -56,14 +63,14 @@ def changed_settings(wanted: VgpuConf, found: VgpuConf) -> list[str]:
     return [f"{key}=" for key, value in wanted.settings().items() if there[key] != value]
 
 
-def _refused(path: Path, error: str, name: str | None = None) -> Finding:
+def _refused(path: Path, error: str) -> Finding:
+    where, _, what = error.partition(": ")
     return Finding(
         "vgpu-conf",
-        str(path),
-        error.removeprefix(f"{path}: ").removeprefix(f"node {name}: "),
+        where,
+        what,
         "vgpud does not start, and steps with a vGPU fail: vgpud does not answer",
         f"run vgpu config generate, {_AGAIN}",
-        (name,) if name else (),
     )
 
 

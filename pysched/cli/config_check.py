@@ -17,6 +17,7 @@ from gres.document import PlanError
 from gres.lines import ReleaseNeeded
 from pysched import hosts, paths
 from pysched.cli.fail import fail
+from pysched.cli.progress import working
 
 DIFFERENT = 1
 
@@ -66,12 +67,15 @@ def command(
     this_node = node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     try:
         built = layout.build(planfile.read(plan_file))
-        state = gather(built, folder or slurm_folder(), this_node, ask_slurm=not offline)
+        with working("asking slurmctld and the GPUs"):
+            state = gather(built, folder or slurm_folder(), this_node, ask_slurm=not offline)
     except (PlanError, ReleaseNeeded) as error:
         fail(str(error))
-    findings = run.run(state)
+    with working("comparing"):
+        findings = run.run(state)
     if try_links:
-        findings += links.check(state, lambda text: click.echo(text, err=True))
+        with working("waiting for a test allocation"):
+            findings += links.check(state, lambda text: click.echo(text, err=True))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
     else:

@@ -15,6 +15,7 @@ from gres.lines import ReleaseNeeded
 from pysched import hosts
 from pysched.cli.config_check import DIFFERENT, slurm_folder
 from pysched.cli.fail import fail
+from pysched.cli.progress import working
 
 
 @click.command(epilog="Exit status: 0 no change; 1 there are changes; 2 an error.")
@@ -37,11 +38,12 @@ def command(*, plan_file: Path, folder: Path | None, as_json: bool) -> None:
     """
     where = folder or slurm_folder()
     try:
-        built = layout.build(planfile.read(plan_file))
-        state = gather(built, where, "", ask_slurm=False)
+        with working("comparing"):
+            built = layout.build(planfile.read(plan_file))
+            state = gather(built, where, "", ask_slurm=False)
+            difference = diff.compare(state)
     except (PlanError, ReleaseNeeded) as error:
         fail(str(error))
-    difference = diff.compare(state)
     jobs = diff.jobs(difference.nodes(diff.Need.DRAIN))
     steps = diff.steps(difference, plan_file, where)
     if as_json:

@@ -10,6 +10,7 @@ from gres.document import PlanError
 from gres.layout import Layout
 from gres.lines import ReleaseNeeded
 from pysched.cli.fail import fail
+from pysched.cli.progress import working
 
 
 @click.command(epilog="Exit status: 0 done; 2 an error, nothing was written.")
@@ -49,10 +50,12 @@ def command(
       vgpu config generate plan.yaml -o /tmp/try --json
     """
     try:
-        plan = planfile.read(plan_file)
+        with working(f"reading {plan_file}"):
+            plan = planfile.read(plan_file)
         wanted = release.parse(slurm) if slurm else plan.cluster.slurm or release.installed()
-        built = layout.build(plan)
-        changed = write.write(output, render.render(built, wanted, templates), force)
+        with working("generating"):
+            built = layout.build(plan)
+            changed = write.write(output, render.render(built, wanted, templates), force)
     except (PlanError, ReleaseNeeded, render.TemplateError, write.WriteError) as error:
         fail(str(error))
     except ValueError as error:

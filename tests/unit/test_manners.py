@@ -4,6 +4,7 @@ import re
 import runpy
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from pysched import VERSION
+from pysched.cli import progress
 from pysched.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,36 @@ def test_that_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == VERSION
     assert CliRunner().invoke(main, ["--version"]).stdout == f"vgpu, version {VERSION}\n"
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+def work_at(monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    with progress.working("counting"):
+        time.sleep(seconds)
+
+
+def test_that_long_work_is_told_at_a_terminal_and_the_line_cleared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work_at(monkeypatch, terminal=True, seconds=0.5)
+    said = capsys.readouterr().err
+    assert "counting ..." in said
+    assert said.endswith("\r")
+
+
+@pytest.mark.parametrize(("terminal", "seconds"), [(False, 0.5), (True, 0.0)])
+def test_that_nothing_is_told_without_need(
+    terminal: bool,
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    work_at(monkeypatch, terminal, seconds)
+    assert capsys.readouterr().err == ""
 
 
 # --- man pages ------------------------------------------------------------------------------------
