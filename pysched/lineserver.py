@@ -1,14 +1,20 @@
-"""A UNIX socket, for its owner only, on which one line is answered by one text."""
+"""A UNIX socket, for its owner only, on which one line is answered by one text.
 
-import asyncio
+One thread takes one connection after the other: those who ask here ask one at a time and wait, and
+nothing is quicker than that.
+"""
+
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 LONGEST_LINE = 1 << 16
-READ_TIMEOUT = 1.0
+READ_TIMEOUT = 0.1
+"""Seconds for which a line may keep others waiting."""
+
 BACKLOG = 128
 
 Answer = Callable[[bytes], bytes]
@@ -20,34 +26,78 @@ class ServerError(Exception):
     """One sentence: why the socket cannot be served."""
 
 
-async def serve(path: Path, answer: Answer) -> asyncio.Server:
-    """Listen at the path with mode 0600. ``answer`` gets a line without its end.
+class LineServer:
+    """Listens at the path with mode 0600 from the start; answers between start() and close().
 
-    Who sends no whole line in time, or too long a one, gets no answer; an answer that fails is
-    logged, and the connection closed.
+    ``answer`` gets a line without its end. Who sends no whole line in time, or too long a one, gets
+    no answer; an answer that fails is logged.
     """
-    _make_way(path)
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, path: Path, answer: Answer) -> None:
+        self._path, self._answer = path, answer
+        self._listener = _listen(path)
+        self._thread = threading.Thread(target=self._serve, name="answers", daemon=True)
+        self._closing = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Answer nobody any more, and remove the socket."""
+        self._closing = True
+        self._path.unlink(missing_ok=True)
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while not self._closing:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                continue
+            with client:
+                self._converse(client)
+
+    def _converse(self, client: socket.socket) -> None:
         try:
-            line = await asyncio.wait_for(reader.readline(), READ_TIMEOUT)
-            if line.endswith(b"\n"):
-                writer.write(answer(line[:-1]))
-                await writer.drain()
-        except (TimeoutError, ValueError, ConnectionError) as error:
+            client.settimeout(READ_TIMEOUT)
+            line = _line(client)
+            if line is not None:
+                client.sendall(self._answer(line))
+        except OSError as error:
             _log.debug("no answer: %s", error)
         except Exception:
             _log.exception("a question could not be answered")
-        finally:
-            writer.close()
 
+
+def _line(client: socket.socket) -> bytes | None:
+    """What came before the first newline; None if there is none."""
+    data = client.recv(LONGEST_LINE)
+    while b"\n" not in data:
+        part = client.recv(LONGEST_LINE)
+        if not part or len(data) > LONGEST_LINE:
+            return None
+        data += part
+    return data.partition(b"\n")[0]
+
+
+def _listen(path: Path) -> socket.socket:
+    _make_way(path)
+    listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
-        return await asyncio.start_unix_server(handle, path, limit=LONGEST_LINE, backlog=BACKLOG)
+        listener.bind(str(path))
     except OSError as error:
+        listener.close()
         raise ServerError(f"{path} cannot be served: {error.strerror}") from None
     finally:
         os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
 
 
 def _make_way(path: Path) -> None:

@@ -1,7 +1,9 @@
-"""Tells systemd that a service is ready and alive (sd_notify), if it asked to be told."""
+"""A service under systemd: tells it of being ready and alive (sd_notify), ends when told to."""
 
 import os
+import signal
 import socket
+import threading
 
 
 def ready() -> None:
@@ -11,6 +13,14 @@ def ready() -> None:
 def alive() -> None:
     """To be called at least every WatchdogSec= of the unit."""
     _notify("WATCHDOG=1")
+
+
+def end_of_service() -> threading.Event:
+    """What is set when SIGTERM or SIGINT comes. To be called in the main thread."""
+    end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end.set())
+    return end
 
 
 def _notify(message: str) -> None:

@@ -1,10 +1,7 @@
 """vgpu-agent: reports the node's topology to Slurm and advises where a step's vGPUs go."""
 
 import argparse
-import asyncio
-import contextlib
 import logging
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -12,7 +9,7 @@ from pathlib import Path
 from pysched import paths, systemd, vgpuconf
 from pysched.agent import cores, question, reporter
 from pysched.agent.advice import AdviceError, Adviser
-from pysched.lineserver import ServerError, serve
+from pysched.lineserver import LineServer, ServerError
 from pysched.placement import PlacementError, Policy
 from pysched.slurm import SlurmError
 from pysched.topology import Topology, nvml, report
@@ -57,14 +54,14 @@ class Agent:
 
     # --- what is known ------------------------------------------------------------------------
 
-    async def report(self, topology: Topology | None) -> None:
+    def report(self, topology: Topology | None) -> None:
         """Tell Slurm of a topology that it does not have yet."""
-        if topology is not None and self.options.slurm:
-            try:
-                text = report.write(topology)
-                await asyncio.to_thread(reporter.report, self.options.node, text)
-            except SlurmError as error:
-                _log.warning("the topology is not reported: %s", error)
+        if topology is None or not self.options.slurm:
+            return
+        try:
+            reporter.report(self.options.node, report.write(topology))
+        except SlurmError as error:
+            _log.warning("the topology is not reported: %s", error)
 
     def look(self) -> Topology | None:
         """Renew what advice is given from. None, with a word in the log, where that fails."""
@@ -89,26 +86,18 @@ class Agent:
             self.node, self.conf_stamp = vgpuconf.read(path).node(self.options.node), stamp
         return self.node
 
-    async def run(self) -> None:
+    def run(self) -> None:
         """Serve until told to stop, and look again now and then."""
-        topology = await asyncio.to_thread(self.look)
-        server = await serve(self.runtime_dir / SOCKET, self.answer)
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with server:
-            systemd.ready()
-            await self.report(topology)
-            while not await self.told_to_stop(stop):
-                systemd.alive()
-                await self.report(await asyncio.to_thread(self.look))
-        (self.runtime_dir / SOCKET).unlink(missing_ok=True)
-
-    async def told_to_stop(self, stop: asyncio.Event) -> bool:
-        """Wait for that, but no longer than until the next look."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), self.options.interval)
-        return stop.is_set()
+        end = systemd.end_of_service()
+        server = LineServer(self.runtime_dir / SOCKET, self.answer)
+        topology = self.look()
+        server.start()
+        systemd.ready()
+        self.report(topology)
+        while not end.wait(self.options.interval) and server.is_alive():
+            systemd.alive()
+            self.report(self.look())
+        server.close()
 
 
 def main() -> int:
@@ -116,7 +105,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     logging.basicConfig(format="vgpu-agent: %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
-        asyncio.run(Agent(options).run())
+        Agent(options).run()
     except ServerError as error:
         _log.error("%s", error)
         return 1

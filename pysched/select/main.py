@@ -1,45 +1,34 @@
 """vgpu-select: says at submit whether a request for vGPUs makes sense, and where it fits best."""
 
 import argparse
-import asyncio
-import contextlib
 import logging
-import signal
 import sys
 from pathlib import Path
 
 from pysched import paths, systemd
-from pysched.lineserver import ServerError, serve
+from pysched.lineserver import LineServer, ServerError
 from pysched.select.service import Service
 from pysched.slurm import SlurmError, readers
 
 SOCKET = Path("/run/vgpu-select/select.sock")
-ALIVE_EVERY = 2.0
+SWITCH_INTERVAL = 0.0002
+"""Seconds after which the thread that reads the cluster lets an answer go first."""
 
 _log = logging.getLogger("vgpu-select")
 
 
-async def run(service: Service, socket: Path, interval: float) -> None:
+def run(service: Service, socket: Path, interval: float) -> None:
     """Serve until told to stop."""
-    server = await serve(socket, service.answer)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with server:
-        systemd.ready()
-        renewing = asyncio.create_task(_renew(service, interval))
-        while not stop.is_set():
-            systemd.alive()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), ALIVE_EVERY)
-        renewing.cancel()
-    socket.unlink(missing_ok=True)
-
-
-async def _renew(service: Service, interval: float) -> None:
-    while True:
-        await service.renew()
-        await asyncio.sleep(interval)
+    end = systemd.end_of_service()
+    server = LineServer(socket, service.answer)
+    server.start()
+    systemd.ready()
+    while server.is_alive():
+        systemd.alive()
+        service.renew()
+        if end.wait(interval):
+            break
+    server.close()
 
 
 def main() -> int:
@@ -48,9 +37,8 @@ def main() -> int:
     try:
         name, reader = readers.choose(options.reader)
         _log.info("nodes are read through %s", name)
-        service = Service(reader, options.conf)
-        service.favour_answers()
-        asyncio.run(run(service, options.socket, options.interval))
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        run(Service(reader, options.conf), options.socket, options.interval)
     except (ServerError, SlurmError) as error:
         _log.error("%s", error)
         return 1

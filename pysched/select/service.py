@@ -1,9 +1,7 @@
 """The running service: answers requests from the newest snapshot, which is renewed beside it."""
 
-import asyncio
 import gc
 import logging
-import sys
 from pathlib import Path
 
 from pysched import vgpuconf
@@ -14,9 +12,6 @@ from pysched.select.protocol import Accept, ProtocolError
 from pysched.slurm import SlurmError
 from pysched.slurm.readers import Reader
 from pysched.vgpuconf import VgpuConf, VgpuConfError
-
-SWITCH_INTERVAL = 0.0002
-"""Seconds after which the thread that reads the cluster lets an answer go first."""
 
 _log = logging.getLogger("vgpu-select")
 
@@ -43,14 +38,17 @@ class Service:
             return protocol.write_answer(Accept({}))
         return protocol.write_answer(decide(request, self.snapshot))
 
-    async def renew(self) -> None:
-        """Read the cluster in a thread of its own, and take over what it found."""
-        problems: set[str] = set()
+    def renew(self) -> None:
+        """Read the cluster, and take over what was found."""
         try:
-            self.snapshot = await asyncio.to_thread(self.read)
+            self.snapshot = self.read()
             problems = set(self.builder.problems)
         except SlurmError as error:
             problems = {str(error)}
+        except Exception as error:
+            # Answers from what was known before are better than none.
+            _log.exception("the nodes could not be taken in")
+            problems = {f"the nodes could not be taken in: {error}"}
         for problem in sorted(problems - self._said):
             _log.warning("%s", problem)
         self._said = problems
@@ -77,7 +75,3 @@ class Service:
                 self._conf = None
                 _log.warning("types and their memory are not known: %s", error)
         return self._conf
-
-    @staticmethod
-    def favour_answers() -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL)

@@ -1,10 +1,8 @@
 """Claims about vgpu-agent: its questions, its advice, its socket and its report."""
 
-import asyncio
 import contextlib
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pysched import lineserver, vgpuconf
+from pysched import vgpuconf
 from pysched.agent import cores, question, reporter
 from pysched.agent.advice import AdviceError, Adviser
+from pysched.lineserver import LineServer, ServerError
 from pysched.placement import Affinity, PlacementError, Policy
 from pysched.slurm import SlurmError
 from pysched.topology import Topology, nvml
@@ -196,21 +195,12 @@ def test_that_cores_are_counted_socket_after_socket(tmp_path: Path) -> None:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Path]:
     """A server that answers in capitals."""
-    path, loop, ready = tmp_path / "run" / "agent.sock", asyncio.new_event_loop(), threading.Event()
-
-    async def run() -> None:
-        async with await lineserver.serve(path, lambda line: line.upper() + b"\n"):
-            ready.set()
-            await stop.wait()
-
-    stop = asyncio.Event()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    assert ready.wait(5)
+    path = tmp_path / "run" / "agent.sock"
+    server = LineServer(path, lambda line: line.upper() + b"\n")
+    server.start()
     yield path
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(5)
-    loop.close()
+    server.close()
+    assert not path.exists()
 
 
 def say(path: Path, *parts: bytes) -> bytes:
@@ -243,15 +233,25 @@ def test_that_half_a_line_or_too_long_a_line_gets_nothing(served: Path) -> None:
 def test_that_a_socket_left_behind_is_replaced_but_not_a_served_one(
     tmp_path: Path, served: Path
 ) -> None:
-    async def start(path: Path) -> None:
-        (await lineserver.serve(path, bytes)).close()
-
     left = tmp_path / "left.sock"
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(left))
-    asyncio.run(start(left))
-    with pytest.raises(lineserver.ServerError, match="served by another process"):
-        asyncio.run(start(served))
+    server = LineServer(left, bytes)
+    server.start()
+    server.close()
+    with pytest.raises(ServerError, match="served by another process"):
+        LineServer(served, bytes)
+
+
+def test_that_an_answer_that_fails_costs_that_answer_only(tmp_path: Path) -> None:
+    def answer(line: bytes) -> bytes:
+        return {b"good": b"fine"}[line]
+
+    server = LineServer(tmp_path / "s", answer)
+    server.start()
+    assert say(tmp_path / "s", b"bad\n") == b""
+    assert say(tmp_path / "s", b"good\n") == b"fine"
+    server.close()
 
 
 # --- the report -----------------------------------------------------------------------------------
