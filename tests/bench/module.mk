@@ -1,0 +1,8 @@
+# Programs of the benches.
+$(B)/tests/programs/submitter: $(B)/tests/bench/submitter.o
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< -lslurm
+
+$(B)/tests/bench/%.o: ALL_CFLAGS += $(SLURM_CFLAGS)
+
+ALL += $(B)/tests/programs/submitter
