@@ -140,7 +140,7 @@ static int string(struct parser *p, const struct field *f, char *out, size_t roo
     return 0;
 }
 
-/* One word of a list that ends with NULL; *out is its place. */
+/* One of two or three words, a list that ends with NULL; *out is its place. */
 static int choice(struct parser *p, const struct field *f, const char *const words[], uint32_t *out)
 {
     for (uint32_t i = 0; words[i]; i++) {
@@ -149,8 +149,9 @@ static int choice(struct parser *p, const struct field *f, const char *const wor
             return 0;
         }
     }
-    return fail(p, "%s=%s: %s, %s%s%s is needed", f->key, f->value, words[0], words[1],
-                words[2] ? " or " : "", words[2] ? words[2] : "");
+    bool three = words[2];
+    return fail(p, "%s=%s: %s%s%s or %s is needed", f->key, f->value, words[0], three ? ", " : "",
+                three ? words[1] : "", three ? words[2] : words[1]);
 }
 
 /* "0,2,4-7" into a set of GPU indices, up to `end` (a terminator that may be ':' or 0). */

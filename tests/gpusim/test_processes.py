@@ -237,3 +237,80 @@ answer += [bool(third.first), fourth.first, fourth.wait()]
 """
     )
     assert inside(code, machine=small) == [True, "", 1, True, "", 1]
+
+
+def test_a_process_is_known_by_the_program_that_it_runs(small: str) -> None:
+    code = (
+        START
+        + """
+process = start("hold", "linear", MIB, 1)
+n.nvmlInit()
+name = n.nvmlSystemGetProcessName(process.pid)
+end(process)
+answer = [Path(name).name, error(n.nvmlSystemGetProcessName, process.pid) == n.NVML_ERROR_NOT_FOUND]
+"""
+    )
+    assert shared(code, machine=small) == ["hold", True]
+
+
+def test_accounting_tells_of_running_processes_once_it_is_on(small: str) -> None:
+    code = (
+        START
+        + """
+(gpu, _) = gpus()
+process = start("hold", "linear", 100 * MIB, 1)
+off = error(n.nvmlDeviceGetAccountingPids, gpu) == n.NVML_ERROR_NOT_SUPPORTED
+n.nvmlDeviceSetAccountingMode(gpu, 1)
+pids = n.nvmlDeviceGetAccountingPids(gpu)
+stats = n.nvmlDeviceGetAccountingStats(gpu, process.pid)
+answer = [off, list(pids) == [process.pid], stats.maxMemoryUsage // MIB, stats.isRunning]
+end(process)
+"""
+    )
+    assert inside(code, machine=small) == [True, True, 101, 1]
+
+
+def test_graphics_processes_are_in_a_list_of_their_own(small: str) -> None:
+    code = (
+        START
+        + """
+(gpu, _) = gpus()
+compute = start("hold", "linear", MIB, 1)
+graphics = start("hold", "linear", 2 * MIB, 1, env={"GPUSIM_TYPE": "graphics"})
+listed = [
+    [[entry.pid, entry.usedGpuMemory // MIB] for entry in processes(gpu)]
+    for processes in (
+        n.nvmlDeviceGetComputeRunningProcesses,
+        n.nvmlDeviceGetComputeRunningProcesses_v2,
+        n.nvmlDeviceGetGraphicsRunningProcesses,
+        n.nvmlDeviceGetMPSComputeRunningProcesses,
+    )
+]
+answer = listed == [[[compute.pid, 2]], [[compute.pid, 2]], [[graphics.pid, 3]], []]
+end(compute, graphics)
+"""
+    )
+    assert shared(code, machine=small)
+
+
+def test_the_oldest_process_list_has_short_records_and_says_how_many_it_needs(small: str) -> None:
+    code = (
+        START
+        + """
+class Record(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("bytes", ctypes.c_ulonglong)]
+
+(gpu, _) = gpus()
+processes = [start("hold", "linear", MIB, 1) for _ in range(3)]
+count, room = ctypes.c_uint(2), (Record * 3)()
+list_them = n.nvmlLib.nvmlDeviceGetComputeRunningProcesses
+short = list_them(gpu, ctypes.byref(count), room)
+needed = count.value
+enough = list_them(gpu, ctypes.byref(count), room)
+pids = sorted(process.pid for process in processes)
+answer = [ctypes.sizeof(Record), short, needed, enough, sorted(r.pid for r in room) == pids]
+end(*processes)
+"""
+    )
+    insufficient_size = 7
+    assert shared(code, machine=small) == [16, insufficient_size, 3, 0, True]

@@ -105,6 +105,8 @@ static void every_error_names_its_line(void)
         {GPU "link=0,1 count=19 version=3\n", "m:3:", "from 1 to 18"},
         {GPU "link=0,5 count=1 version=3\n", "m:3:", "GPU 5 has links"},
         {GPU "pcie=0,1 level=FAR\n", "m:3:", "PIX, PXB, PHB, NODE or SYS"},
+        {GPU "gpu=0 compute=shared\n", "m:3:", "default, exclusive or prohibited"},
+        {GPU "gpu=0 mig=maybe\n", "m:3:", "off or on is needed"},
         {GPU "gpu=3 name=g memory=1GiB sms=4\n", "m:3:", "GPU 3 is described but GPU 2 is not"},
         {GPU "gpu=2 name=g sms=4\n", "m:3:", "GPU 2 needs name=, memory= and sms="},
         {GPU "gpu=1 minor=0\n", "m:3:", "same minor="},
