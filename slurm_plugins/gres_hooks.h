@@ -13,8 +13,7 @@ extern const char plugin_type[];
 extern const uint32_t plugin_version;
 int fini(void);
 
-/* In slurmstepd, before the SPANK plugins. Batch script and interactive step; step started by srun.
- */
+/* In slurmstepd, before the SPANK plugins: of a batch script or interactive step; of srun's. */
 void gres_p_job_set_env(char ***env, bitstr_t *held, uint64_t count, int flags);
 void gres_p_step_set_env(char ***env, bitstr_t *held, uint64_t count, int flags);
 /* Only with a binding of tasks to slots (--tres-bind, --tres-per-task). */

@@ -16,8 +16,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* The three names that a user sees, by what is asked for: the batch script, a step, one task of it.
- */
+/* The names that a user sees, by who asks: the batch script, a step, one task of it. */
 enum scope { JOB, STEP, TASK, N_SCOPES };
 static const char *const names[N_SCOPES] = {"SLURM_JOB_VGPUS", "SLURM_STEP_VGPUS",
                                             "SLURM_TASK_VGPUS"};

@@ -13,9 +13,8 @@
 typedef int (*controller_work)(const void *argument, vgpu_error_t *answer);
 
 /* Do the work in a process of its own and wait for it at most deadline_ms. Returns what it
- * returned, or -1 when there was no answer in time (it then goes on by itself). Safe in
- * task_init_privileged only; never before (facts of Slurm: an RPC in user_init kills slurmstepd).
- */
+ * returned, or -1 when there was no answer in time (it then goes on by itself). For
+ * task_init_privileged only: before it, on some releases, slurmstepd does not survive an RPC. */
 int controller_run(controller_work work, const void *argument, int deadline_ms,
                    vgpu_error_t *answer);
 

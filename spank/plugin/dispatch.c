@@ -1,5 +1,4 @@
-/* dispatch.c - what Slurm calls, handed to the code for the program that the plugin is loaded in.
- */
+/* dispatch.c - what Slurm calls, handed on to the code for the program that it is called in. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 SPANK_PLUGIN(vgpu, 1)

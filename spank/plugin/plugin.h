@@ -31,6 +31,7 @@ struct vgpu_step {
     enum vgpu_status status;
     vgpu_error_t error;
     _Atomic int *lead; /* lead.h; NULL unless there may be something to tell */
+    bool fate_told;    /* why vgpud ended the step */
 };
 
 struct vgpu_plugin {

@@ -179,15 +179,13 @@ static int shim_check(vgpu_error_t *err)
         err, "the shim %s is not there for everyone to read: it is part of the package", shim);
 }
 
-static void preload_make(struct vgpu_step *step)
+static int preload_make(const struct vgpu_step *step, vgpu_error_t *err)
 {
     char path[VGPU_PATH_MAX + sizeof PRELOAD_NAME], shim[VGPU_PATH_MAX];
-    vgpu_error_t err;
     snprintf(path, sizeof path, "%s/%s", step->bound.step_dir, PRELOAD_NAME);
-    mkdir(VGPU_STEP_DIR, 0755); /* /run is empty after a boot */
-    if (shim_check(&err) != 0 || preload_shim(shim, sizeof shim, VGPU_PKGLIBDIR) != 0 ||
-        preload_write(path, PRELOAD_FILE, shim, &err) != 0)
-        fail(step, VGPU_FAILED, &err);
+    if (preload_shim(shim, sizeof shim, VGPU_PKGLIBDIR) != 0)
+        return vgpu_errorf(err, "%s is too long a path", VGPU_PKGLIBDIR);
+    return shim_check(err) == 0 ? preload_write(path, PRELOAD_FILE, shim, err) : -1;
 }
 
 static void bind_slots(struct vgpu_plugin *plugin)
@@ -201,11 +199,11 @@ static void bind_slots(struct vgpu_plugin *plugin)
     step->n_accounts = VGPU_MAX_FDS;
     if (vgpud_ask(socket, plugin->settings.deadline_ms, &request, sizeof request, &step->bound,
                   sizeof step->bound, step->accounts, &step->n_accounts, &err) != 0) {
+        vgpu_error_t remedy;
         step->n_accounts = 0;
         step->bound.n_vgpus = 0;
-        vgpu_errorf(&step->error, "%s: start it there (systemctl start vgpud)", err.text);
-        step->failed = true;
-        step->status = VGPU_UNAVAILABLE;
+        vgpu_errorf(&remedy, "%s: start it there (systemctl start vgpud)", err.text);
+        fail(step, VGPU_UNAVAILABLE, &remedy);
     } else if (step->bound.status != VGPU_OK) {
         step->bound.n_vgpus = 0;
         step->bound.error.text[sizeof step->bound.error.text - 1] = '\0';
@@ -215,9 +213,10 @@ static void bind_slots(struct vgpu_plugin *plugin)
         vgpu_errorf(&err, "vgpud at %s answers nonsense: is it of the same release as the plugin?",
                     socket);
         fail(step, VGPU_FAILED, &err);
-    } else {
-        preload_make(step);
+    } else if (preload_make(step, &err) != 0) {
+        fail(step, VGPU_FAILED, &err);
     }
+    mkdir(VGPU_STEP_DIR, 0755); /* what is mounted over; /run is empty after a boot */
 }
 
 int step_begin(struct vgpu_plugin *plugin, spank_t spank)

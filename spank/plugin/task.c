@@ -1,5 +1,4 @@
-/* task.c - slurmstepd's children, just before they become the user's program, and what they leave.
- */
+/* task.c - slurmstepd's children just before they become the user's program, and after. */
 #include "clock.h"
 #include "compat.h"
 #include "controller.h"
@@ -21,13 +20,8 @@
 
 #define FATE_MS       200
 #define HEAD_START_MS 100
-#define LEAD_MS       12000 /* longer than anything that task 0 may wait for */
-#define ENV_VALUE_MAX 4096
-
-static bool is_extern(const struct vgpu_plugin *plugin)
-{
-    return plugin->step.step == SLURM_EXTERN_CONT;
-}
+#define LEAD_MS       12000  /* longer than anything that task 0 may wait for */
+#define ENV_VALUE_MAX 131072 /* the kernel takes no longer one */
 
 static uint32_t local_task(spank_t spank)
 {
@@ -120,7 +114,7 @@ int step_task_privileged(struct vgpu_plugin *plugin, spank_t spank)
     struct namespace_plan plan;
     vgpu_error_t why;
     uint32_t task = local_task(spank);
-    if (is_extern(plugin))
+    if (step->step == SLURM_EXTERN_CONT)
         return ESPANK_SUCCESS;
     if (task == 0)
         lead_task(plugin, spank);
@@ -146,7 +140,8 @@ static bool set(spank_t spank, const char *name, const char *value)
 /* Add an item to a list that the user may have filled. */
 static bool join(spank_t spank, const char *name, const char *item, char separator, bool first)
 {
-    char value[ENV_VALUE_MAX] = "", joined[ENV_VALUE_MAX];
+    static char value[ENV_VALUE_MAX], joined[ENV_VALUE_MAX];
+    *value = '\0';
     spank_err_t status = spank_getenv(spank, name, value, sizeof value);
     return (status == ESPANK_SUCCESS || status == ESPANK_ENV_NOEXIST) &&
            environment_join(joined, sizeof joined, value, item, separator, first) == 0 &&
@@ -179,7 +174,7 @@ static uint32_t vgpus_of_task(struct vgpu_desc vgpus[VGPU_MAX_GPUS], const struc
                               spank_t spank)
 {
     static uint16_t slots[VGPU_MAX_SLOTS];
-    char text[ENV_VALUE_MAX];
+    static char text[ENV_VALUE_MAX];
     uint32_t n_slots, n = step->bound.n_vgpus;
     memcpy(vgpus, step->bound.vgpus, n * sizeof *vgpus);
     if (spank_getenv(spank, "SLURM_TASK_VGPUS", text, sizeof text) == ESPANK_SUCCESS &&
@@ -192,7 +187,7 @@ int step_task(struct vgpu_plugin *plugin, spank_t spank)
 {
     struct vgpu_desc vgpus[VGPU_MAX_GPUS];
     char devices[DEVICES_TEXT_MAX];
-    if (is_extern(plugin) || plugin->step.bound.n_vgpus == 0)
+    if (plugin->step.bound.n_vgpus == 0)
         return ESPANK_SUCCESS;
     uint32_t n = vgpus_of_task(vgpus, &plugin->step, spank);
     bool narrowed = n < plugin->step.bound.n_vgpus;
@@ -209,22 +204,21 @@ int step_task(struct vgpu_plugin *plugin, spank_t spank)
 /* If vgpud ended the step, the job's output says why. */
 int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)
 {
-    static bool told;
+    struct vgpu_step *step = &plugin->step;
     struct vgpu_status_reply reply;
     char socket[VGPU_PATH_MAX];
     int status = 0;
-    if (is_extern(plugin) || told || plugin->step.bound.n_vgpus == 0 ||
+    if (step->fate_told || step->bound.n_vgpus == 0 ||
         spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
         !WIFSIGNALED(status))
         return ESPANK_SUCCESS;
     plugin_socket(plugin, VGPUD_SOCKET, socket);
-    if (vgpud_tell(socket, FATE_MS, VGPU_STEP_FATE, plugin->step.job, plugin->step.step, &reply,
-                   NULL) == 0 &&
+    if (vgpud_tell(socket, FATE_MS, VGPU_STEP_FATE, step->job, step->step, &reply, NULL) == 0 &&
         reply.status == VGPU_OK && *reply.error.text) {
         reply.error.text[sizeof reply.error.text - 1] = '\0';
         sentence_name_node(&reply.error, plugin->node);
         slurm_error("vgpu: %s", reply.error.text);
-        told = true;
+        step->fate_told = true;
     }
     return ESPANK_SUCCESS;
 }

@@ -65,8 +65,7 @@ static int try_once(const char *path, uint64_t deadline, const void *request, si
     return -1;
 }
 
-/* Errors that a vgpud which is about to (re)start makes. EAGAIN: more callers than its queue holds.
- */
+/* Errors that a vgpud which is about to (re)start makes. EAGAIN: more callers than it queues. */
 static bool worth_another_try(int error)
 {
     return error == ENOENT || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE ||
