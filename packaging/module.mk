@@ -21,7 +21,16 @@ MANDIR     = $(PREFIX)/share/man
 COMPLETION = share/bash-completion/completions/vgpu share/zsh/site-functions/_vgpu \
 	share/fish/vendor_completions.d/vgpu.fish
 
+UNITDIR    = $(PREFIX)/lib/systemd/system
+DOCDIR     = $(PREFIX)/share/doc/slurm-vgpu
+UNITS     := $(patsubst packaging/systemd/%.in,%,$(wildcard packaging/systemd/*.in))
+UNIT_PATHS = -e 's|@BINDIR@|$(PREFIX)/bin|; s|@SBINDIR@|$(PREFIX)/sbin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|; s|@DOCDIR@|$(DOCDIR)|'
+
 install::
+	@install -d "$(DESTDIR)$(UNITDIR)"
+	@for unit in $(UNITS); do \
+		sed $(UNIT_PATHS) packaging/systemd/$$unit.in >"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
+	done
 	@for page in $(B)/man/*.[15]; do \
 		install -D -m 644 $$page "$(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}" || exit; \
 	done
@@ -48,6 +57,7 @@ install::
 
 # An empty ld.so.preload may be ours; one with a line is the site's.
 uninstall::
+	rm -f $(foreach unit,$(UNITS),"$(DESTDIR)$(UNITDIR)/$(unit)")
 	rm -f "$(DESTDIR)$(MANDIR)"/man1/vgpu*.1 "$(DESTDIR)$(MANDIR)"/man5/vgpu*.5
 	rm -f $(COMPLETION:%="$(DESTDIR)$(PREFIX)/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/lib/slurm-vgpu" "$(DESTDIR)$(DATADIR)"
