@@ -165,7 +165,7 @@ def test_memory_of_a_killed_process_stays_listed_as_long_as_the_driver_takes(sma
     code = (
         START
         + """
-faults("release 400ms")
+faults("release 3000ms")
 process = start("hold", "linear", 100 * MIB, 1)
 (gpu, _) = gpus()
 end(process)
@@ -174,7 +174,8 @@ def listed():
     return [(entry.pid == process.pid, entry.usedGpuMemory // MIB) for entry in found]
 before = listed()
 (dead,) = stat()["gpus"][0]["processes"]
-time.sleep(0.5)
+while held():
+    time.sleep(0.1)
 answer = [before, dead["state"], held(), listed()]
 """
     )
