@@ -19,6 +19,7 @@ FILES = {
     "plugstack.conf.d/vgpu.conf": "plugstack.conf.j2",
     "vgpu-hints/tmpfiles.conf": "tmpfiles.conf.j2",
     "vgpu-hints/cgroup.conf": "cgroup.conf.j2",
+    "vgpu-hints/job_submit.lua": "job_submit.lua.j2",
 }
 _SHIPPED = Path(__file__).with_name("templates")
 
@@ -73,6 +74,7 @@ def context(layout: Layout, release: str | None) -> dict[str, Any]:
         "job_submit_plugins": _union(cluster.job_submit_plugins, bridge),
         "weights": billing_weights(layout),
         "pkglibdir": str(paths.PKGLIBDIR),
+        "datadir": str(paths.DATADIR),
         "default_runtime_dir": str(paths.RUNTIME_DIR),
     }
 

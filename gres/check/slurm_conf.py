@@ -27,7 +27,29 @@ def check(state: State) -> Iterator[Finding]:
     yield from _plugin_dir(state)
     for key, wanted, code, why in _lists(state):
         yield from _list(state, key, wanted, code, why)
+    if state.layout.plan.cluster.submit_bridge and state.node is None:
+        yield from _job_submit(state.directory / "job_submit.lua")
     yield from _nodes(state)
+
+
+def _job_submit(path: Path) -> Iterator[Finding]:
+    """The controller's Lua script, which JobSubmitPlugins=lua needs."""
+    if not path.exists():
+        yield Finding(
+            "job-submit",
+            str(path),
+            "is not there, but JobSubmitPlugins has lua",
+            "slurmctld does not start: fatal: failed to initialize job_submit plugin",
+            "copy vgpu-hints/job_submit.lua there, or take submit_bridge out of the plan",
+        )
+    elif "job_submit_vgpu.lua" not in path.read_text(encoding="utf-8", errors="replace"):
+        yield Finding(
+            "job-submit",
+            str(path),
+            "does not take in job_submit_vgpu.lua",
+            "jobs are accepted unchecked: no early refusal, no preferred nodes",
+            "add the lines that vgpu-hints/job_submit.lua marks",
+        )
 
 
 # --- PluginDir ------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Write gres.conf, slurm-vgpu.conf, vgpu.conf and plugstack.conf.d/vgpu.conf from a plan.
 
-    Hints for tmpfiles.d and cgroup.conf are in vgpu-hints; nothing reads them.
+    Hints for tmpfiles.d, cgroup.conf and job_submit.lua are in vgpu-hints; nothing reads them.
 
     The same plan gives the same bytes. An error in the plan leaves all files as they were.
 

@@ -231,6 +231,28 @@ def test_that_what_slurmctld_does_not_know_yet_is_found(cluster: RunningCluster)
     cluster.path(plan).unlink()
 
 
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [(None, "is not there"), ("return slurm.SUCCESS", "does not take in job_submit_vgpu.lua")],
+)
+def test_that_a_missing_bridge_is_found(
+    cluster: RunningCluster, script: str | None, what: str
+) -> None:
+    plan = f"{ETC}/bridge.yaml"
+    text = cluster.path(f"{ETC}/plan.yaml").read_text()
+    cluster.path(plan).write_text(text.replace("cluster:\n", "cluster:\n  submit_bridge: true\n"))
+    edit(cluster, "slurm-vgpu.conf", "^GresTypes", "JobSubmitPlugins=lua\nGresTypes")
+    lua = cluster.path(f"{ETC}/job_submit.lua")
+    if script is not None:
+        lua.write_text(script)
+    done = cluster.run("vgpu", "config", "check", plan, "--offline", "--json")
+    cluster.path(plan).unlink()
+    lua.unlink(missing_ok=True)
+    findings = json.loads(done.stdout)
+    assert [finding["code"] for finding in findings] == ["job-submit"]
+    assert findings[0]["what"].startswith(what)
+
+
 def test_that_a_missing_feature_is_found(cluster: RunningCluster) -> None:
     edit(cluster, "slurm-vgpu.conf", " Feature=vgpu-nvlink2", " Feature=ib")
     assert the_finding(cluster, "features")["what"] == "Feature lacks vgpu-nvlink2"

@@ -172,11 +172,19 @@ def test_that_generating_again_changes_nothing(tmp_path: Path) -> None:
     plan.write_text(GOOD)
     arguments = ["config", "generate", str(plan), "-o", str(out)]
     first = CliRunner().invoke(main, arguments)
-    assert (first.exit_code, first.stdout.count("written")) == (0, 6)
-    before = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in out.rglob("*.conf")}
+    assert (first.exit_code, first.stdout.count("written")) == (0, 7)
+    before = {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in out.rglob("*.*")
+        if path.is_file()
+    }
     second = CliRunner().invoke(main, arguments)
-    assert (second.exit_code, second.stdout.count("unchanged")) == (0, 6)
-    after = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in out.rglob("*.conf")}
+    assert (second.exit_code, second.stdout.count("unchanged")) == (0, 7)
+    after = {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in out.rglob("*.*")
+        if path.is_file()
+    }
     assert after == before
 
 
