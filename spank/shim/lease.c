@@ -485,7 +485,7 @@ static int64_t queued_ahead(struct lease *l, int64_t limit)
 {
     struct lease_context *c = oldest_context(l);
     if (!c)
-        return (int64_t)l->unmarked * l->launch_ns;
+        return 0; /* less than a batch, and no marker to wait for (its context may be gone) */
     if (!l->launch_ns)
         return INT64_MAX;
     const struct marker *m = &c->markers[c->tail % MARKERS];
