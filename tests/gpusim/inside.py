@@ -26,6 +26,7 @@ from pathlib import Path
 import pynvml as n
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+STAT = {stat!r}
 
 def error(function, *arguments):
     "The NVML error that the call raises; 0 if it raises none."
@@ -47,7 +48,7 @@ def faults(text):
 
 def stat(*options):
     "What the simulator itself says."
-    return json.loads(subprocess.check_output([{stat!r}, "--json", *options]))
+    return json.loads(subprocess.check_output([STAT, "--json", *options]))
 """
 
 

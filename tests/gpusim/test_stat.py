@@ -78,7 +78,7 @@ def test_the_table_shows_what_each_process_holds(small: str) -> None:
 process = start("hold", "linear", 100 * MIB, 1)
 answer = subprocess.check_output([STAT], text=True)
 end(process)
-""".replace("STAT", repr("/opt/slurm-vgpu/src/build/gpusim/gpusim-stat"))
+"""
     )
     text = shared(code, machine=small)
     assert text.startswith("Simulated machine small\n")
