@@ -10,7 +10,7 @@ def plugin_version(path: Path) -> str | None:
     """``22.05.8`` for a plugin built against it; None for a file that is no plugin of Slurm."""
     try:
         value = _symbol(path.read_bytes(), b"plugin_version")
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, ValueError, OverflowError):
         return None
     if value is None:
         return None

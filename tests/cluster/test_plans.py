@@ -17,6 +17,8 @@ from pysched import hosts, sizes
 from tests.cluster.running import RunningCluster, lines
 from tests.sandbox.gpus import MACHINES
 
+pytestmark = pytest.mark.slurm_interface
+
 PLANS = Path(__file__).parent / "plans"
 CAPS = "/dev/nvidia-caps/nvidia-cap"
 MIG = ("h100-4", "gpu=2 mig=on\n")

@@ -11,6 +11,8 @@ from gres import layout, planfile, render, slurmconf
 from tests.cluster.running import RunningCluster
 from tests.unit.random_plans import plans
 
+pytestmark = pytest.mark.slurm_interface
+
 ETC = "/etc/slurm"
 # What slurmd and slurmctld say of a configuration that is not as they want it.
 COMPLAINT = re.compile(
