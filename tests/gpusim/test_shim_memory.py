@@ -35,7 +35,7 @@ def native() -> Iterator[Step]:
         yield native
 
 
-# --- what a program sees -------------------------------------------------------------------------
+# --- what a program sees --------------------------------------------------------------------------
 
 
 def test_info_shows_the_quota_and_the_charges(step: Step) -> None:
@@ -79,7 +79,7 @@ def test_pointer_attributes_are_the_drivers(step: Step, native: Step) -> None:
     assert step.run(code) == native.run(code)
 
 
-# --- the wall ------------------------------------------------------------------------------------
+# --- the wall -------------------------------------------------------------------------------------
 
 
 def test_the_last_byte_is_given_and_a_granule_more_refused_and_the_program_goes_on(
@@ -167,7 +167,7 @@ def test_no_size_is_too_large_to_be_refused(step: Step, native: Step) -> None:
     assert shim[8:] == native.run(code)[8:]
 
 
-# --- pools ---------------------------------------------------------------------------------------
+# --- pools ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pool", ["default", "explicit"])
@@ -256,7 +256,7 @@ def test_a_pool_on_the_host_is_not_charged(step: Step, native: Step) -> None:
     assert step.run(code) == native.run(code) == [0, 0]
 
 
-# --- virtual memory management -------------------------------------------------------------------
+# --- virtual memory management --------------------------------------------------------------------
 
 
 def test_handles_are_held_to_the_quota(step: Step) -> None:
@@ -342,7 +342,7 @@ def test_memory_on_the_host_is_not_charged_and_answers_as_the_driver_does(
     assert step.run(code) == native.run(code)
 
 
-# --- arrays --------------------------------------------------------------------------------------
+# --- arrays ---------------------------------------------------------------------------------------
 
 ARRAYS = """
 def array(width, height=0, depth=0, flags=0, channels=1):
@@ -405,7 +405,7 @@ def test_arrays_without_memory_of_their_own_are_not_charged(step: Step) -> None:
     assert step.run(ARRAYS + dedent(code)) == [0, 0]
 
 
-# --- graphs --------------------------------------------------------------------------------------
+# --- graphs ---------------------------------------------------------------------------------------
 
 CAPTURE = """
 def capture(size, free=True):
@@ -446,7 +446,7 @@ def test_a_graph_that_allocates_more_than_is_left_is_refused(step: Step) -> None
     assert step.run(CAPTURE + dedent(code)) == [2, 0, 0]
 
 
-# --- contexts and code ---------------------------------------------------------------------------
+# --- contexts and code ----------------------------------------------------------------------------
 
 
 def test_the_primary_context_is_charged_once_however_often_it_is_retained(step: Step) -> None:
@@ -538,7 +538,7 @@ def test_libraries_are_charged_and_given_back(step: Step) -> None:
     assert step.run(code) == [True, 0, 0]
 
 
-# --- failures of the driver ----------------------------------------------------------------------
+# --- failures of the driver -----------------------------------------------------------------------
 
 FAILING = (
     ("cuMemAlloc_v2", "d.cuMemAlloc(10 * MIB)"),

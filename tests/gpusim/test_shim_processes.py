@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +21,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Step]:
         assert step.run("answer = stat()['gpus'][0]['peak']") <= GIB
 
 
-# --- one quota -------------------------------------------------------------------------------------
+# --- one quota ------------------------------------------------------------------------------------
 
 
 def test_another_process_sees_what_is_used_and_what_is_left(step: Step) -> None:
@@ -116,7 +117,7 @@ def test_two_hundred_processes_start_at_once(step: Step) -> None:
     assert step.run(code) == [200, [[0, "", "1"]]]
 
 
-# --- fork --------------------------------------------------------------------------------------------
+# --- fork -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("leave", ["os._exit(0)", "sys.exit(0)", "os.abort()"])
@@ -136,7 +137,7 @@ def test_a_child_of_fork_takes_nothing_of_its_parent_with_it(step: Step, leave: 
 
 
 def test_a_child_of_fork_has_a_place_of_its_own_at_its_next_use_of_cuda(step: Step) -> None:
-    """While the parent's other threads allocate: whatever they hold at that moment, the child goes on."""
+    """While the parent's other threads allocate: whatever they hold then, the child goes on."""
     code = """
     start()
     context = ok(d.cuCtxGetCurrent())
@@ -192,7 +193,7 @@ def test_exec_begins_anew(step: Step) -> None:
     assert after >= CONTEXT
 
 
-# --- threads ---------------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
 def test_threads_that_take_every_kind_at_once_leave_nothing(step: Step) -> None:
@@ -208,7 +209,7 @@ def test_threads_that_take_every_kind_at_once_leave_nothing(step: Step) -> None:
     assert step.run(code) == [[0] * 4, [""] * 4, True]
 
 
-# --- kill -9 ---------------------------------------------------------------------------------------
+# --- kill -9 --------------------------------------------------------------------------------------
 
 
 def test_a_dead_process_gives_its_memory_back_to_the_next(step: Step) -> None:
@@ -283,7 +284,7 @@ def test_quota_comes_back_only_when_the_driver_has_let_go(step: Step) -> None:
     assert step.run(code) == [[2, True, True], 0]
 
 
-# --- manners ---------------------------------------------------------------------------------------
+# --- manners --------------------------------------------------------------------------------------
 
 
 def test_signals_umask_and_output_are_the_programs_own(step: Step) -> None:
@@ -325,18 +326,32 @@ def test_nothing_of_ours_is_inherited_by_programs_that_it_starts(step: Step) -> 
     assert step.run(code) == []
 
 
-# --- vgpud -----------------------------------------------------------------------------------------
+# --- vgpud ----------------------------------------------------------------------------------------
 
 VGPUD = """
-def vgpud(*arguments):
-    return subprocess.run(["pkill", *arguments, "-x", "vgpud"], check=True)
-def pid_of_vgpud():
-    return int(subprocess.check_output(["pgrep", "-x", "vgpud"], text=True).split()[0])
-def again():
-    "Start it as it was started."
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(bytes(1))[:-1]
-    os.kill(pid, 9)
-    return command
+import select, socket
+
+class Vgpud:
+    "The vgpud that runs, to be killed and to be started again as it was."
+    def __init__(self):
+        self.pid = int(subprocess.check_output(["pgrep", "-x", "vgpud"], text=True).split()[0])
+        self.command = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(bytes(1))[:-1]
+    def kill(self):
+        gone = os.pidfd_open(self.pid)
+        os.kill(self.pid, 9)
+        select.select([gone], [], [])
+        os.close(gone)
+    def start(self):
+        log = open("/run/gpusim-logs/gpusim/vgpud.log", "a")
+        node = ["nsenter", "--target=1", "--mount", "--"]  # outside the step, without shim
+        subprocess.Popen(node + self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                         start_new_session=True)
+        for _ in range(500):
+            try:
+                return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(
+                    "/run/vgpu/vgpud.sock")
+            except OSError:
+                time.sleep(0.02)
 """
 
 
@@ -346,15 +361,15 @@ def test_a_running_program_does_not_notice_that_vgpud_is_killed_and_comes_back(s
         + """
 start()
 kept = ok(d.cuMemAlloc(100 * MIB))
-pid = pid_of_vgpud()
-command = again()
+vgpud = Vgpud()
+vgpud.kill()
 codes = [code(d.cuMemAlloc(100 * MIB)), code(d.cuMemFree(kept)), code(d.cuMemAlloc(2 * GIB))]
-log = open("/run/gpusim-logs/gpusim/vgpud.log", "a")
-subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+vgpud.start()
 late = child("start(); say(used()); hear()")
 codes += [late.hear() - 100 * MIB]
 late.kill()
-time.sleep(0.3)
+while used() > 101 * MIB:
+    time.sleep(0.01)
 answer = [codes, used(), held(), code(d.cuCtxCreate(None, 0, 0))]
 """
     )
@@ -367,8 +382,8 @@ def test_without_vgpud_the_first_call_fails_within_seconds_with_one_sentence() -
         code = (
             VGPUD
             + """
-pid = pid_of_vgpud()
-command = again()
+vgpud = Vgpud()
+vgpud.kill()
 before = time.monotonic()
 done = subprocess.run([sys.executable, "-c", PRELUDE + '''
 say([code(d.cuInit(0)), code(d.cuInit(0)), code(d.cuMemAlloc(5)), code(d.cuMemGetInfo())])
@@ -378,16 +393,13 @@ except n.NVMLError as error:
     say(error.value)
 '''], capture_output=True, text=True)
 took = time.monotonic() - before
-log = open("/run/gpusim-logs/gpusim/vgpud.log", "a")
-subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+vgpud.start()
 say([done.stdout.split("\\n"), done.stderr, 4 < took < 9])
 time.sleep(0.5)
 """
         )
         returncode, output, errors = step.outcome(code)
         assert (returncode, errors) == (0, "")
-        import json
-
         said, sentence, in_time = json.loads(output)
         assert json.loads(said[0]) == [802] * 4
         assert json.loads(said[1]) == 27

@@ -1,4 +1,4 @@
-"""However a program finds the driver's functions, it finds ours in their place, and all else as before."""
+"""However a program finds the driver's functions, it finds ours, and all else as before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(program, preload=""):
 """
 
 
-# --- ways to find a function ---------------------------------------------------------------------
+# --- ways to find a function ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("program", ["linked", "ways"])
@@ -85,7 +85,7 @@ def test_a_copy_of_the_driver_library_under_another_name_is_still_the_driver(ste
     assert step.run(code) == [0, 0, GIB]
 
 
-# --- cuGetProcAddress ----------------------------------------------------------------------------
+# --- cuGetProcAddress -----------------------------------------------------------------------------
 
 # Where each (name, version, flags) leads: object and symbol.
 ADDRESSES = """
@@ -154,7 +154,8 @@ def test_what_is_not_found_is_answered_as_the_driver_does(step: Step, native: St
 answer = [ask("cuNoSuchName", 12000, 0), ask("cuMemAlloc", 1000, 0), ask("cuMemAlloc", 0, 0),
           ask("cuMemAlloc", 99999, 0), ask("cuMemAlloc", 3020, 99), ask("", 12000, 0)]
 found = ctypes.c_void_p()
-answer += [lib.cuGetProcAddress_v2(b"cuMemAlloc", ctypes.byref(found), 3020, ctypes.c_uint64(0), None)]
+answer += [
+    lib.cuGetProcAddress_v2(b"cuMemAlloc", ctypes.byref(found), 3020, ctypes.c_uint64(0), None)]
 answer += [lib.cuGetProcAddress_v2(b"cuMemAlloc", None, 3020, ctypes.c_uint64(0), None)]
 answer += [lib.cuGetProcAddress_v2(None, ctypes.byref(found), 3020, ctypes.c_uint64(0), None)]
 for one in answer:
@@ -219,7 +220,7 @@ answer.append(where(address))
     assert step.run(code) == native.run(code)
 
 
-# --- the limit holds whatever was found ----------------------------------------------------------------
+# --- the limit holds whatever was found -----------------------------------------------------------
 
 
 def test_the_quota_holds_through_every_variant_of_an_allocation(step: Step) -> None:
