@@ -24,3 +24,20 @@ ALL += $(CUDA_LIB)
 
 # Parts that are tested without a driver around them.
 UNIT_SRC += $(patsubst %,tests/gpusim/%.c,account ipc_event machine state timeline)
+
+# The same with sanitizers, for a machine that the environment names: what unit tests load.
+CUDA_ASAN_OBJ := $(CUDA_PARTS:%=$(B)/asan/gpusim/%.o) $(patsubst $(B)/gpusim/%.c,$(B)/asan/gpusim/%.o,$(filter %.c,$(CUDA_GEN)))
+CUDA_ASAN_LIB := $(B)/asan/gpusim/libcuda.so.1
+
+$(CUDA_ASAN_OBJ): $(CUDA_GEN)
+$(CUDA_ASAN_OBJ): ALL_CFLAGS += $(CUDA_CFLAGS) -DGPUSIM_DIRECTORY_FROM_ENVIRONMENT
+$(B)/asan/gpusim/%.o: tests/gpusim/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ASAN_FLAGS) -c -o $@ $<
+$(B)/asan/gpusim/%.o: $(B)/gpusim/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ASAN_FLAGS) -c -o $@ $<
+$(CUDA_ASAN_LIB): $(CUDA_ASAN_OBJ)
+	$(CC) -shared $(ASAN_FLAGS) -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,nodelete -o $@.tmp $^ -lpthread && mv $@.tmp $@
+
+build-unit-tests: $(CUDA_ASAN_LIB)

@@ -127,7 +127,7 @@ static CUresult add_up(CUgraphExec exec, uint64_t flags, struct need *needs)
         const struct block *block = find(step->item.work.memory.pointer);
         if (!block)
             continue;
-        NEED(!(alloc && block->live) || flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+        NEED(!(alloc && block->promised) || flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
              CUDA_ERROR_INVALID_VALUE);
         struct need *need = &needs[block->device];
         need->now += alloc ? (block->live ? 0 : (int64_t)size_of(block)) : -(int64_t)size_of(block);
@@ -135,6 +135,21 @@ static CUresult add_up(CUgraphExec exec, uint64_t flags, struct need *needs)
             need->most = need->now;
     }
     return CUDA_SUCCESS;
+}
+
+static void promise(CUgraphExec exec)
+{
+    for (size_t i = 0; i < exec->n_steps; i++) {
+        const struct step *step = &exec->steps[i];
+        if (step->child)
+            promise(step->child);
+        bool alloc = step->item.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+        if (alloc || step->item.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+            struct block *block = find(step->item.work.memory.pointer);
+            if (block)
+                block->promised = alloc;
+        }
+    }
 }
 
 CUresult graph_memory_prepare(CUgraphExec exec)
@@ -145,6 +160,8 @@ CUresult graph_memory_prepare(CUgraphExec exec)
     for (int i = 0; rc == CUDA_SUCCESS && i < sim.n_devices; i++)
         if (needs[i].most && !ensure(i, sim.devices[i].graph_memory.used + (uint64_t)needs[i].most))
             rc = CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc == CUDA_SUCCESS)
+        promise(exec);
     sim_unlock();
     return rc;
 }

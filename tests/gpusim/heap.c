@@ -43,31 +43,36 @@ static struct {
     uint64_t next_id;
 } heap = {.fd = -1};
 
+/* As much address space as we can get. NULL: not even the least. */
+static void *map_window(int fd, uint64_t *size)
+{
+    for (*size = MAX_WINDOW; *size >= MIN_WINDOW; *size /= 2) {
+        if (ftruncate(fd, (off_t)*size))
+            continue;
+        void *p = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (p != MAP_FAILED)
+            return p;
+    }
+    return NULL;
+}
+
 CUresult heap_init(void)
 {
     if (heap.base)
         return CUDA_SUCCESS;
-    heap.fd = memfd_create("gpusim-memory", MFD_CLOEXEC);
-    NEED(heap.fd >= 0, CUDA_ERROR_OPERATING_SYSTEM);
-    void *p = MAP_FAILED;
-    for (heap.size = MAX_WINDOW; p == MAP_FAILED && heap.size >= MIN_WINDOW; heap.size /= 2) {
-        if (ftruncate(heap.fd, (off_t)heap.size) == 0)
-            p = mmap(NULL, heap.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap.fd,
-                     0);
-        if (p != MAP_FAILED)
-            break;
-    }
-    size_t table = (heap.size >> CHUNK_SHIFT) * sizeof(struct chunk);
-    void *chunks = mmap(NULL, table, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED || chunks == MAP_FAILED) {
-        close(heap.fd);
-        heap.fd = -1;
+    int fd = memfd_create("gpusim-memory", MFD_CLOEXEC);
+    NEED(fd >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+    void *p = map_window(fd, &heap.size);
+    heap.chunks = p ? calloc(heap.size >> CHUNK_SHIFT, sizeof(*heap.chunks)) : NULL;
+    if (!heap.chunks) {
+        if (p)
+            munmap(p, heap.size);
+        close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     madvise(p, heap.size, MADV_DONTDUMP);
     heap.base = p;
-    heap.chunks = chunks;
+    heap.fd = fd;
     return CUDA_SUCCESS;
 }
 

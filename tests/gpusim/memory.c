@@ -161,8 +161,9 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
         return CUDA_SUCCESS;
     sim_lock();
     struct block *block = block_at((void *)pointer, FREEABLE);
-    if (block && block->type == MEMORY_IPC && !block->owner)
-        block = NULL; /* that is closed, not freed */
+    if (block && ((block->type == MEMORY_IPC && !block->owner) || /* that is closed, not freed */
+                  (block->type == MEMORY_GRAPH && !block->promised)))
+        block = NULL;
     int device = block ? block->device : -1;
     sim_unlock();
     NEED(block, CUDA_ERROR_INVALID_VALUE);
@@ -171,12 +172,14 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer)
         gpusim_wait(sim.state, sim.process, d->gpu, d->account->submitted, 0);
     }
     sim_lock();
-    if (block->type == MEMORY_EXTERNAL || block->type == MEMORY_IPC)
+    if (block->type == MEMORY_EXTERNAL || block->type == MEMORY_IPC) {
         external_unmap(block);
-    else if (block->type == MEMORY_GRAPH)
+    } else if (block->type == MEMORY_GRAPH) {
+        block->promised = false;
         graph_memory_free(block);
-    else
+    } else {
         memory_free(block);
+    }
     sim_unlock();
     return CUDA_SUCCESS;
 }

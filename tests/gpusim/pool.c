@@ -408,10 +408,12 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
     if (s->capture)
         return capture_free(s, pointer);
     sim_lock();
-    const struct block *block = memory_find((void *)pointer);
+    struct block *block = memory_find((void *)pointer);
     bool right = block && (CUdeviceptr)block->base == pointer &&
                  (block->type == MEMORY_POOL || block->type == MEMORY_LINEAR ||
                   block->type == MEMORY_MANAGED || block->type == MEMORY_GRAPH);
+    if (right)
+        block->promised = false;
     sim_unlock();
     NEED(right, CUDA_ERROR_INVALID_VALUE);
     struct work w = {.type = WORK_FREE, .ctx = s->ctx};

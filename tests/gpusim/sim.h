@@ -436,6 +436,7 @@ struct block {
 
     bool sync_memops;
     bool live;                 /* graph memory: allocated now */
+    bool promised;             /* and when all that was submitted is done */
     unsigned references;       /* graph memory: nodes and steps that name it; IPC: times opened */
     unsigned readers, writers; /* VMM: bits of the devices that may; 31: the host */
     struct token *token;       /* IPC: what was opened */

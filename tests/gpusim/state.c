@@ -169,14 +169,17 @@ bool gpusim_listed(const struct gpusim_state *state, int i)
 
 /* --- who is alive --------------------------------------------------------------------------- */
 
-/* Start time of a process in clock ticks; 0: it is gone (or a zombie). */
+#define HIDDEN UINT64_MAX
+
+/* Start time of a process in clock ticks; 0: it is gone (or a zombie); HIDDEN: /proc does not tell.
+ */
 static uint64_t start_time(pid_t pid)
 {
     char path[32], text[1024];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return kill(pid, 0) && errno == ESRCH ? 0 : HIDDEN;
     ssize_t n = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[n > 0 ? n : 0] = 0;
@@ -193,8 +196,10 @@ static uint64_t start_time(pid_t pid)
 
 static bool is_alive(struct gpusim_process *process)
 {
-    if (process->state == GPUSIM_CLAIMED)
-        return start_time(process->pid) == process->start_time;
+    if (process->state == GPUSIM_CLAIMED) {
+        uint64_t start = start_time(process->pid);
+        return start == HIDDEN || start == process->start_time;
+    }
     int rc = pthread_mutex_trylock(&process->life);
     if (rc == EBUSY)
         return true;

@@ -33,7 +33,7 @@
 #define GPUSIM_MAX_SHARES    1024
 #define GPUSIM_MAX_EVENTS    1024
 #define GPUSIM_GROUP_NAME    48
-#define GPUSIM_LOG           256 /* runs of a process on a GPU that are remembered (for event times) */
+#define GPUSIM_LOG           256 /* runs of a process on a GPU that are remembered, for event times */
 
 /* Busy time by window of 100 ms, for utilisation over the last seconds. */
 #define GPUSIM_WINDOW_NS 100000000ull

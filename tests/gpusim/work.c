@@ -58,7 +58,7 @@ void work_occupy(CUstream s, uint64_t ns)
         _Atomic uint64_t *slot = &ctx->in_flight[n % SIM_IN_FLIGHT];
         if (unlikely(*slot > d->account->consumed))
             gpusim_wait(sim.state, sim.process, d->gpu, *slot, 0);
-                tail = gpusim_submit(sim.state, sim.process, d->gpu, ns);
+        tail = gpusim_submit(sim.state, sim.process, d->gpu, ns);
         atomic_store_explicit(slot, tail, memory_order_relaxed);
     } else if (tail == s->tail) {
         return;

@@ -29,7 +29,7 @@ static void start(int processes)
     state->machine.timeslice_ns = 2 * MS;
     state->process_limit = (uint32_t)processes;
     state->gpus[0].now = now;
-        state->gpus[0].running = state->gpus[0].last = -1;
+    state->gpus[0].running = state->gpus[0].last = -1;
     pthread_mutex_init(&state->gpus[0].time_lock, NULL);
 }
 
