@@ -4,6 +4,7 @@ import pytest
 
 from tests.cluster.running import PYTHON, RunningCluster, lines
 from tests.cluster.test_steps import NO_DEVICE, OPEN_ALL, QUOTA, devices, seen
+from tests.cluster.waiting import until_bound
 
 FORGED = {
     "SLURM_JOB_VGPUS": "7",
@@ -94,13 +95,17 @@ def test_the_users_own_preload_works_beside_ours(cluster: RunningCluster) -> Non
     assert [device["total"] for device in devices(done.stdout)] == [QUOTA]
 
 
-def test_nothing_of_a_step_is_left_in_the_nodes_mounts(cluster: RunningCluster) -> None:
+def test_nothing_of_a_step_is_in_the_nodes_mounts(cluster: RunningCluster) -> None:
+    """Also where mounts are shared between namespaces, as systemd has it."""
+    cluster.check("mount", "--make-rshared", "/", node="n1")
     before = cluster.check("cat", "/proc/self/mountinfo", node="n1")
     cluster.srun("-w", "n1", "-n2", "--gres=vgpu:2", "true")
     job = cluster.submit("sleep 30", "-w", "n1", "--gres=vgpu:1")
-    cluster.wait_for_state(job, "RUNNING")
-    assert cluster.check("cat", "/proc/self/mountinfo", node="n1") == before
+    until_bound(cluster, "n1", job)
+    during = cluster.check("cat", "/proc/self/mountinfo", node="n1")
     cluster.check("scancel", str(job))
+    cluster.check("mount", "--make-rprivate", "/", node="n1")
+    assert during == before
 
 
 def test_the_user_cannot_take_the_covers_off(cluster: RunningCluster) -> None:
