@@ -16,6 +16,8 @@
 -- mention vGPUs leave Lua, the answer has a deadline, and after a missed one nobody is asked for a
 -- while. It never raises an error.
 
+-- luacheck: std lua51, read_globals slurm
+
 local vgpu = {
     socket = "/run/vgpu-select/select.sock",
     deadline = 0.1, -- seconds for the whole conversation

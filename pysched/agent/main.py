@@ -2,8 +2,10 @@
 
 import argparse
 import logging
+import random
 import socket
 import sys
+import time
 from pathlib import Path
 
 from pysched import paths, systemd, vgpuconf
@@ -35,6 +37,7 @@ class Agent:
         self.cpus = cores.read()
         self.node: Node | None = None
         self.conf_stamp: int | None = None
+        self.reported, self.report_again_at = "", 0.0
         self.adviser: Adviser | None = None
         self.why_not = "the agent has just started"
 
@@ -55,13 +58,23 @@ class Agent:
     # --- what is known ------------------------------------------------------------------------
 
     def report(self, topology: Topology | None) -> None:
-        """Tell Slurm of a topology that it does not have yet."""
+        """Tell Slurm of a topology that is new; now and then, see that it still has it.
+
+        Slurm is not asked each time: on a cluster of thousands of nodes that would add up.
+        """
         if topology is None or not self.options.slurm:
             return
+        text, now = report.write(topology), time.monotonic()
+        if text == self.reported and now < self.report_again_at:
+            return
         try:
-            reporter.report(self.options.node, report.write(topology))
+            reporter.report(self.options.node, text)
         except SlurmError as error:
             _log.warning("the topology is not reported: %s", error)
+            return
+        # Agents that started together do not come together again.
+        self.reported = text
+        self.report_again_at = now + self.options.report_interval * random.uniform(0.75, 1.25)
 
     def look(self) -> Topology | None:
         """Renew what advice is given from. None, with a word in the log, where that fails."""
@@ -134,6 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--interval", metavar="SECONDS", default=30.0, type=float,
         help="how often hardware and vgpu.conf are looked at again (%(default)s)",
+    )  # fmt: skip
+    add(
+        "--report-interval", metavar="SECONDS", default=600.0, type=float,
+        help="how often the node's Extra is compared with the topology (%(default)s)",
     )  # fmt: skip
     add(
         "--no-slurm", dest="slurm", action="store_false",

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import sys
+import time
 from pathlib import Path
 
 from pysched import paths, systemd
@@ -11,6 +12,9 @@ from pysched.select.service import Service
 from pysched.slurm import SlurmError, readers
 
 SOCKET = Path("/run/vgpu-select/select.sock")
+REST = 10
+"""How many times as long as reading the nodes took nobody reads them again, at least."""
+
 SWITCH_INTERVAL = 0.0002
 """Seconds after which the thread that reads the cluster lets an answer go first."""
 
@@ -25,8 +29,10 @@ def run(service: Service, socket: Path, interval: float) -> None:
     systemd.ready()
     while server.is_alive():
         systemd.alive()
+        start = time.monotonic()
         service.renew()
-        if end.wait(interval):
+        # A large cluster takes long to read, for slurmctld too: that is not to be its main work.
+        if end.wait(max(interval, REST * (time.monotonic() - start))):
             break
     server.close()
 

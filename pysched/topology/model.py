@@ -160,12 +160,6 @@ class Topology:
         linked.add_edges_from(pair for pair in self._index if self.link(*pair).nvlinks)
         return [sorted(clique) for clique in networkx.find_cliques(linked)]
 
-    def restricted(self, keep: Sequence[int]) -> "Topology":
-        """The same machine with only these GPUs, in this order."""
-        links = tuple(self.link(one, other) for one, other in combinations(keep, 2))
-        nics = tuple(replace(nic, paths=tuple(nic.paths[at] for at in keep)) for nic in self.nics)
-        return replace(self, gpus=tuple(self.gpus[at] for at in keep), links=links, nics=nics)
-
 
 def pcie_bandwidth(path: Path, slot: float, socket: float) -> float:
     """GB/s of a way over PCIe, given the rates of the slots and between sockets."""

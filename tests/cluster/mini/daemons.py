@@ -47,13 +47,16 @@ def _vgpud(node: str) -> Daemon:
     return vgpus.vgpud(node, RUN / node, runtime_dir(node), enter=lambda: nodes.enter(node))
 
 
+_EAGER = ("--interval=5", "--report-interval=5")
+
+
 def _agent(node: str) -> Daemon:
     folder = runtime_dir(node)
     return Daemon(
         "agent",
         RUN / node,
         # As in its unit: who asks it waits for a tenth of a second only.
-        ("nice", "-n-5", "vgpu-agent", f"--node={node}", f"--runtime-dir={folder}", "--interval=5"),
+        ("nice", "-n-5", "vgpu-agent", f"--node={node}", f"--runtime-dir={folder}", *_EAGER),
         ready=lambda: connects(folder / "agent.sock", socket.SOCK_STREAM),
         env=_ENV,
         enter=lambda: nodes.enter(node),
