@@ -6,3 +6,5 @@ $(B)/tests/programs/submitter: $(B)/tests/bench/submitter.o
 $(B)/tests/bench/%.o: ALL_CFLAGS += $(SLURM_CFLAGS)
 
 ALL += $(B)/tests/programs/submitter
+
+include tests/bench/calls.mk
