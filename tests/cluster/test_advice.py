@@ -7,6 +7,8 @@ import pytest
 from tests.cluster.running import RunningCluster
 from tests.cluster.waiting import admin_comment, agent, end, until_bound
 
+pytestmark = pytest.mark.slurm_interface
+
 AGENT = "/run/vgpu/n1/agent.sock"
 
 

@@ -7,6 +7,8 @@ from tests.cluster.running import RunningCluster, lines
 from tests.cluster.test_steps import NO_DEVICE, OPEN_ALL, devices, seen
 from tests.cluster.waiting import agent, end
 
+pytestmark = pytest.mark.slurm_interface
+
 # A cgroup tells devices by number. Here each GPU has that of a device that can really be opened,
 # and that nothing else needs.
 NUMBERS = {0: "1 7", 1: "1 5", 2: "1 8", 3: "1 9"}  # full, zero, random, urandom

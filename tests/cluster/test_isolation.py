@@ -6,6 +6,8 @@ from tests.cluster.running import PYTHON, RunningCluster, lines
 from tests.cluster.test_steps import NO_DEVICE, OPEN_ALL, QUOTA, devices, seen
 from tests.cluster.waiting import until_bound
 
+pytestmark = pytest.mark.slurm_interface
+
 FORGED = {
     "SLURM_JOB_VGPUS": "7",
     "SLURM_STEP_VGPUS": "0,1,2,3",

@@ -7,9 +7,11 @@ import pytest
 from tests.cluster.conftest import Clusters
 from tests.cluster.running import RunningCluster
 
+pytestmark = pytest.mark.slurm_interface
+
 PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-vgpu"
 SOURCE = "/opt/slurm-vgpu/src"
-TIMEOUT = 20.0  # a hang would be longer; the promise of 10 s is measured in the bench
+TIMEOUT = 10.0  # within which a step that cannot run has failed
 
 
 def check_sentence(text: str, *parts: str) -> None:
@@ -82,7 +84,8 @@ def broken(clusters: Clusters) -> Iterator[RunningCluster]:
 def test_without_the_gres_plugin_a_step_fails_with_one_sentence(broken: RunningCluster) -> None:
     broken.check("rm", f"{PLUGINS}/gres_vgpu.so")
     broken.ctl("n2", "restart", "slurmd")
-    check_fails(broken, "gres_vgpu.so for Slurm 22.05.8", "restart slurmd")
+    release = broken.check("sinfo", "--version").split()[1]
+    check_fails(broken, f"gres_vgpu.so for Slurm {release}", "restart slurmd")
     check_plain_jobs_run(broken)
 
 
@@ -97,7 +100,8 @@ def test_a_gres_plugin_for_another_release_is_as_good_as_none(broken: RunningClu
     """
     broken.check("sh", "-ec", build)
     broken.ctl("n2", "restart", "slurmd")
-    check_fails(broken, "gres_vgpu.so for Slurm 22.05.8", "restart slurmd")
+    release = broken.check("sinfo", "--version").split()[1]
+    check_fails(broken, f"gres_vgpu.so for Slurm {release}", "restart slurmd")
     check_plain_jobs_run(broken)
 
 

@@ -5,6 +5,8 @@ import pytest
 from tests.cluster.running import RunningCluster
 from tests.cluster.waiting import until_bound
 
+pytestmark = pytest.mark.slurm_interface
+
 WRONG = [
     ("--vgpu-slice=3ms", "5ms to 1000ms"),
     ("--vgpu-affinity=nvlink", "require_nvlink, prefer_nvlink, same_numa or none"),

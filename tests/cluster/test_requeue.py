@@ -9,6 +9,8 @@ from tests.cluster.conftest import Clusters
 from tests.cluster.running import RunningCluster
 from tests.cluster.waiting import admin_comment, until, until_count
 
+pytestmark = pytest.mark.slurm_interface
+
 PLAN = Path(__file__).with_name("small.plan.yaml")
 
 

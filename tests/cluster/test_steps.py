@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.cluster.running import RunningCluster, lines
 from tests.cluster.waiting import admin_comment, until_bound, until_count
+
+pytestmark = pytest.mark.slurm_interface
 
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 QUOTA = 4 << 30

@@ -8,6 +8,8 @@ from tests.cluster.running import RunningCluster, lines
 from tests.cluster.test_steps import QUOTA
 from tests.cluster.waiting import until, until_bound, until_count
 
+pytestmark = pytest.mark.slurm_interface
+
 CONTEXT = 256 << 20  # what the simulator takes for one
 
 
