@@ -134,7 +134,6 @@ CUresult kernel_make(void *handle, CUcontext ctx, const unsigned *grid, const un
     NEED(home == ctx || (ctx->green && home->device == ctx->device), CUDA_ERROR_INVALID_HANDLE);
     TRY(check_shape(&shape, w->kernel.function));
     TRY(kernel_args(w->kernel.function->type, params, extra, w->kernel.args));
-    w->kernel.handle = handle;
     memcpy(w->kernel.grid, shape.grid, sizeof(shape.grid));
     memcpy(w->kernel.block, shape.block, sizeof(shape.block));
     w->kernel.shared = shared;

@@ -43,7 +43,7 @@ enum sim_magic {
     SIM_NODE,
     SIM_EXEC,
     SIM_POOL,
-    SIM_HANDLE,
+
     SIM_EXTERNAL,
     SIM_LINK,
     SIM_USER_OBJECT,
@@ -111,8 +111,8 @@ struct device {
 };
 
 struct sim {
-    pthread_mutex_t
-        lock; /* of everything here and behind handles, but for the fast path of launches */
+    /* Of everything here and behind handles, but for the fast path of launches. */
+    pthread_mutex_t lock;
     struct gpusim_state *state;
     int process; /* row in the state */
     int n_devices;
@@ -189,7 +189,6 @@ struct thread {
     CUcontext stack[32]; /* contexts; the last is current */
     int depth;
     CUstreamCaptureMode capture_mode;
-
     CUstream stream; /* last used per-thread default stream, and the context that it is of */
     uint64_t stream_context;
 };
@@ -248,7 +247,6 @@ struct work {
     union {
         struct {
             CUfunction function;
-            void *handle; /* as the caller gave it: CUfunction or CUkernel */
             unsigned grid[3], block[3], shared;
             uint64_t args[SIM_MAX_ARGS];
         } kernel;
@@ -273,16 +271,12 @@ struct work {
         struct {
             CUevent event;
             uint64_t version; /* of the recording */
-            unsigned flags;
         } event;
         struct {
             CUdeviceptr pointer;
             uint64_t bytes;
-            CUgraph graph; /* graph memory: of this graph */
-            CUmemoryPool pool;
         } memory;
         CUstreamBatchMemOpParams value; /* one operation on memory */
-        CUgraph graph;
     };
 };
 
@@ -327,9 +321,6 @@ void work_occupy(CUstream stream, uint64_t ns);
 
 /* Free what w owns. */
 void work_drop(struct work *w);
-
-/* Deep copy for a graph or the like. */
-CUresult work_copy(struct work *to, const struct work *from);
 
 /* Are commands held back that the stream waits for (all of its own; of the default stream those of
  * blocking streams too)? sim.lock held. */
@@ -433,7 +424,6 @@ struct block {
     uint64_t id;
     int device; /* -1: host memory */
     uint8_t type;
-
     bool sync_memops;
     bool live;                 /* graph memory: allocated now */
     bool promised;             /* and when all that was submitted is done */
@@ -487,8 +477,7 @@ CUmemAllocationHandleType vmm_handle_types(const struct block *block);
 struct CUarray_st {
     enum sim_magic magic;
     CUmipmappedArray mipmap; /* of which it is a level; else NULL */
-    CUarray whole;           /* of which it is a plane; else NULL */
-    struct block *block;     /* its own memory; NULL: a level's or a plane's */
+    struct block *block;     /* its own memory; NULL: it is a level */
     char *base;
     size_t pitch, rows, slices; /* bytes a row, rows a slice */
     CUDA_ARRAY3D_DESCRIPTOR desc;

@@ -390,3 +390,15 @@ answer += [ok(cu.cuDevicePrimaryCtxGetState(0))[1], stat()["gpus"][0]["used"]]
     assert driver(code, machine="a100-pcie-4") == [
         *(108, 2, [24, 24], 60, 0, 0, 4, 0, 24, True, 1, 0, 0),
     ]
+
+
+def test_what_a_blocking_stream_waits_for_the_default_stream_waits_for_too() -> None:
+    code = f"""{SPIN}
+free, blocking = ok(cu.cuStreamCreate(1)), ok(cu.cuStreamCreate(0))
+event = ok(cu.cuEventCreate(2))
+launch(spin, ns(60 * MS), stream=free)
+ok(cu.cuEventRecord(event, free))
+ok(cu.cuStreamWaitEvent(blocking, event, 0))
+answer = [rc(cu.cuStreamQuery(0)), rc(cu.cuStreamSynchronize(0)), rc(cu.cuStreamQuery(free))]
+"""
+    assert driver(code) == [600, 0, 0]

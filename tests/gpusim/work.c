@@ -7,7 +7,6 @@
  */
 #include "sim.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +46,15 @@ static uint64_t dependency(CUstream s)
     return tail > other ? tail : other;
 }
 
+/* All so far in the stream is done at this point. */
+static void set_tail(CUstream s, uint64_t tail)
+{
+    atomic_store_explicit(&s->tail, tail, memory_order_relaxed);
+    lift(&s->ctx->tail, tail);
+    if (is_blocking(s))
+        lift(&s->ctx->blocking_tail, tail);
+}
+
 void work_occupy(CUstream s, uint64_t ns)
 {
     CUcontext ctx = s->ctx;
@@ -63,10 +71,7 @@ void work_occupy(CUstream s, uint64_t ns)
     } else if (tail == s->tail) {
         return;
     }
-    atomic_store_explicit(&s->tail, tail, memory_order_relaxed);
-    lift(&ctx->tail, tail);
-    if (is_blocking(s))
-        lift(&ctx->blocking_tail, tail);
+    set_tail(s, tail);
 }
 
 /* --- doing ---------------------------------------------------------------------------------- */
@@ -119,12 +124,12 @@ static void do_value(CUstream s, const CUstreamBatchMemOpParams *op)
 
 static void do_wait(CUstream s, struct work *w)
 {
-    uint64_t work = 0;
+    uint64_t work = 0, tail = dependency(s);
     sim_lock();
-    if (event_local(w->event.event, s->ctx, w->event.version, &work))
-        lift(&s->tail, work);
+    if (!event_local(w->event.event, s->ctx, w->event.version, &work))
+        work = 0; /* it was waited for before */
     sim_unlock();
-    work_occupy(s, 0);
+    set_tail(s, tail > work ? tail : work);
 }
 
 static void do_host(struct work *w)
