@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gres import layout, planfile, render, slurmconf
@@ -27,6 +27,7 @@ def is_generated_or_refused(text: str) -> None:
         assert "\n" not in str(error)
 
 
+@settings(max_examples=40)
 @given(plans())
 def test_that_gres_conf_slurm_conf_and_vgpu_conf_agree(text: str) -> None:
     files = generate(text)
@@ -41,6 +42,7 @@ def test_that_gres_conf_slurm_conf_and_vgpu_conf_agree(text: str) -> None:
             assert [slot.type.name for slot in conf.node(name).slots] == slots
 
 
+@settings(max_examples=40)
 @given(plans())
 def test_that_every_gpu_gets_what_the_plan_gives_it(text: str) -> None:
     plan: dict[str, Any] = yaml.safe_load(text)
@@ -55,6 +57,7 @@ def test_that_every_gpu_gets_what_the_plan_gives_it(text: str) -> None:
             assert found == entry.get("vgpus", {})
 
 
+@settings(max_examples=40)
 @given(plans())
 def test_that_no_line_is_too_long_for_its_reader(text: str) -> None:
     for content in generate(text).values():
