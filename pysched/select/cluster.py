@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
-from pysched.placement import Affinity, Placement, PlacementError, Request, engine
+from pysched.placement import Affinity, Placement, PlacementError, Request, engine, patterns
 from pysched.placement.patterns import Matrix
 from pysched.slurm import NodeInfo
 from pysched.topology import Gpu, Link, Path, Topology, TopologyError, report
@@ -33,6 +33,10 @@ class Wanted:
     @property
     def count(self) -> int:
         return len(self.types)
+
+    def talking(self, comm: str) -> "Wanted":
+        """The same vGPUs with another pattern."""
+        return replace(self, demand=patterns.matrix(comm, self.count), pattern=comm)
 
 
 Homes = tuple[tuple[int, str], ...]
@@ -70,11 +74,30 @@ class Shape:
     def slots(self, kind: str) -> int:
         return sum(kinds[kind] for kinds in self.places.values())
 
+    def can(self, wanted: Wanted) -> bool:
+        """Whether the shape can ever give a request. Who talks to whom has no say in that."""
+        return self.best(wanted.talking("none")) is not None
+
     def best(self, wanted: Wanted) -> Placement | None:
         """What the shape gives a request while nothing else runs; None if it never can."""
         if wanted not in self._answers:
             self._answers[wanted] = self._solve(wanted)
         return self._answers[wanted]
+
+    def best_known(self, wanted: Wanted) -> Placement | None:
+        """The same without working it out: nobody is to wait for that in slurmctld."""
+        return self._answers.get(wanted)
+
+    def prepare(self) -> None:
+        """Work out the common requests."""
+        for kind in {ANY, *(kind for _, kind in self.homes)}:
+            for count in range(1, self.most(kind) + 1):
+                for affinity in (Affinity.PREFER_NVLINK, Affinity.REQUIRE_NVLINK):
+                    silent = Wanted(
+                        (kind,) * count, patterns.matrix("none", count), "none", affinity
+                    )
+                    if self.best(silent):
+                        self.best(silent.talking(patterns.DEFAULT))
 
     @cached_property
     def _answers(self) -> dict[Wanted, Placement | None]:
@@ -161,6 +184,15 @@ class Snapshot:
     types: Mapping[str, Type]
     answers: dict[object, object] = field(default_factory=dict)
     """Decisions that hold as long as the snapshot does."""
+    unsolved: set[Wanted] = field(default_factory=set)
+    """Requests with patterns that somebody should work out when nobody waits."""
+
+    def prepare(self, wanted: Iterable[Wanted] = ()) -> None:
+        """Work out common requests and these, on each shape."""
+        for shape in {shape for shape, _ in self.groups}:
+            shape.prepare()
+            for each in wanted:
+                shape.best(each)
 
     def in_partitions(self, names: Iterable[str]) -> Iterator[tuple[Shape, list[NodeView]]]:
         """The groups in any of the partitions; all where none is named."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pysched import segment, sizes
 from pysched.hosts import collect_lines, expand
-from pysched.placement import Affinity, Placement, patterns
+from pysched.placement import Affinity, patterns
 from pysched.placement.patterns import PatternError
 from pysched.select import features, gres
 from pysched.select.cluster import ANY, LINKED, RUNGS, Need, NodeView, Shape, Snapshot, Wanted
@@ -23,9 +23,6 @@ class Refusal(Exception):
 
 
 Groups = list[tuple[Shape, list[NodeView]]]
-
-Candidates = list[tuple[Shape, list[NodeView], Placement]]
-"""Groups of nodes that could ever carry the request, with what they would give it."""
 
 
 def decide(request: JobRequest, snapshot: Snapshot) -> Answer:
@@ -75,7 +72,7 @@ def _submitted(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
     if needs:
         changes["features"] = final
         note[NEEDS] = needs
-    liked = _preferred_feature(request, wanted, candidates, final) if per_node else None
+    liked = _preferred(request, wanted, candidates, final, snapshot) if per_node else None
     if liked:
         changes["prefer"] = features.both(final, liked)
         note["prefers"] = liked
@@ -170,7 +167,7 @@ def _wanted(request: JobRequest, types: tuple[str, ...], whole: bool) -> Wanted:
 # --- is it possible, and where? ---------------------------------------------------------------
 
 
-def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Candidates:
+def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Groups:
     """Where the request can ever run. Raises Refusal with what comes nearest."""
     groups = _groups(request, snapshot)
     if not groups:
@@ -182,8 +179,7 @@ def _candidates(request: JobRequest, wanted: Wanted, snapshot: Snapshot) -> Cand
     if wanted.colocate:
         _check_colocated(wanted, groups)
         return []
-    found = [(shape, nodes, shape.best(wanted)) for shape, nodes in groups]
-    possible = [(shape, nodes, best) for shape, nodes, best in found if best is not None]
+    possible = [(shape, nodes) for shape, nodes in groups if shape.can(wanted)]
     if not possible:
         raise Refusal(_impossible(wanted, groups))
     return possible
@@ -223,13 +219,13 @@ def _check_colocated(wanted: Wanted, groups: Groups) -> None:
         raise Refusal(f"no node has {wanted.count} {_vgpus(wanted)}; the most is {most}")
 
 
-def _excluded(request: JobRequest, candidates: Candidates, snapshot: Snapshot) -> dict[str, str]:
+def _excluded(request: JobRequest, candidates: Groups, snapshot: Snapshot) -> dict[str, str]:
     """The user's excluded nodes and those which can never carry the request, though Slurm would
     try: it counts slots, not the different GPUs that they are on.
     """
     if request.req_nodes or not candidates:
         return {}
-    able = {node.info.name for _, nodes, _ in candidates for node in nodes}
+    able = {node.info.name for _, nodes in candidates for node in nodes}
     unable = [
         node.info.name
         for _, nodes in _groups(request, snapshot)
@@ -254,7 +250,7 @@ def _impossible(wanted: Wanted, groups: Groups) -> str:
             "none",
             wanted.affinity,
         )
-        nodes = [node.info.name for shape, there in groups if shape.best(smaller) for node in there]
+        nodes = [node.info.name for shape, there in groups if shape.can(smaller) for node in there]
         if nodes:
             most = count
             break
@@ -278,19 +274,19 @@ def _some(names: Iterable[str]) -> str:
 # --- features ---------------------------------------------------------------------------------
 
 
-def _needed_feature(wanted: Wanted, candidates: Candidates) -> str | None:
+def _needed_feature(wanted: Wanted, candidates: Groups) -> str | None:
     """The feature that stands for a hard demand on links, among those that nodes have."""
     if wanted.affinity is not Affinity.REQUIRE_NVLINK or wanted.count < 2:
         return None
-    there = frozenset[str]().union(*(shape.ours for shape, _, _ in candidates))
+    there = frozenset[str]().union(*(shape.ours for shape, _ in candidates))
     enough = [rung for rung in RUNGS if rung >= wanted.count and f"{LINKED}{rung}" in there]
     less = [rung for rung in RUNGS if rung < wanted.count and f"{LINKED}{rung}" in there]
     rungs = enough[:1] or less[-1:]
     return f"{LINKED}{rungs[0]}" if rungs else None
 
 
-def _preferred_feature(
-    request: JobRequest, wanted: Wanted, candidates: Candidates, final: str
+def _preferred(
+    request: JobRequest, wanted: Wanted, candidates: Groups, final: str, snapshot: Snapshot
 ) -> str | None:
     """A feature whose nodes serve the request better than others do, and have room for it now.
 
@@ -304,15 +300,18 @@ def _preferred_feature(
     if not free_to_choose or any(not gres.items(each) for each in request.tres_per_node.split(",")):
         return None
     groups = [group for group in candidates if satisfied(group[0].features)]
-    worst = max((_cost(best) for _, _, best in groups), default=(0.0, 0.0))
-    names = frozenset[str]().union(*(shape.ours for shape, _, _ in groups))
+    costs = {shape: _cost(shape, wanted, snapshot) for shape, _ in groups}
+    known = [cost for cost in costs.values() if cost is not None]
+    if not groups or len(known) < len(costs):
+        return None
+    names = frozenset[str]().union(*(shape.ours for shape in costs))
     ranked = sorted(
-        (max(_cost(best) for shape, _, best in groups if name in shape.ours), name)
+        (max(cost for shape, cost in costs.items() if cost and name in shape.ours), name)
         for name in names
     )
     need = _need(request)
     for cost, name in ranked:
-        if cost < worst and _with_room(groups, name, wanted, need, request.nodes):
+        if cost < max(known) and _with_room(groups, name, wanted, need, request.nodes):
             return name
     return None
 
@@ -324,14 +323,23 @@ def _need(request: JobRequest) -> Need:
     return Need(cpus, request.mem_per_node or request.mem_per_cpu * cpus)
 
 
-def _cost(best: Placement) -> tuple[float, float]:
-    """What the engine minimises, rounded so that equal machines stay equal."""
+def _cost(shape: Shape, wanted: Wanted, snapshot: Snapshot) -> tuple[float, float] | None:
+    """What the engine minimises, rounded so that equal machines stay equal.
+
+    While a pattern has not been worked out a ring stands in for it; None where not even that is.
+    """
+    best = shape.best_known(wanted)
+    if best is None:
+        snapshot.unsolved.add(wanted)
+        best = shape.best_known(wanted.talking(patterns.DEFAULT))
+    if best is None:
+        return None
     slowest = best.bottleneck_gbps or float("inf")
     return round(1 / slowest, 6), round(best.sum_cost, 6)
 
 
 def _with_room(
-    groups: Candidates,
+    groups: Groups,
     name: str,
     wanted: Wanted,
     need: Need,
@@ -339,7 +347,7 @@ def _with_room(
 ) -> bool:
     """Whether enough nodes with the feature could start the request now."""
     found = 0
-    for shape, nodes, _ in groups:
+    for shape, nodes in groups:
         if name in shape.ours:
             for node in nodes:
                 found += node.has_room(wanted, need)

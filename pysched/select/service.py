@@ -54,8 +54,10 @@ class Service:
         self._said = problems
 
     def read(self) -> Snapshot:
+        """A new snapshot, with what has been asked for worked out on it."""
         nodes = self.reader()
         snapshot = self.builder.build(nodes, self.conf())
+        snapshot.prepare(list(self.snapshot.unsolved) if self.snapshot else [])
         # What lives as long as the cluster stays as it is need not be looked through for garbage.
         gc.freeze()
         return snapshot

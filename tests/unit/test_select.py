@@ -83,7 +83,9 @@ ALL = ("sw1", "sw2", "pair1", "pair2", "pcie1", "pcie2")
 
 def cluster(*nodes: NodeInfo, conf: str | None = CONF) -> Snapshot:
     parsed = vgpuconf.parse(conf) if conf else None
-    return Builder().build(nodes or [node(name) for name in ALL], parsed)
+    snapshot = Builder().build(nodes or [node(name) for name in ALL], parsed)
+    snapshot.prepare()
+    return snapshot
 
 
 def ask(
@@ -289,6 +291,24 @@ def test_that_features_stand_in_for_maps_that_nobody_reported() -> None:
     assert ask(snapshot=silent, affinity="require_nvlink")["features"] == "vgpu-nvlink4"
     assert ask(snapshot=silent)["prefer"] == "vgpu-nvlink4"
     assert "all linked" in refused("gres:vgpu:a8:2", silent, affinity="require_nvlink")
+
+
+def test_that_a_pattern_is_worked_out_when_nobody_waits_for_it() -> None:
+    snapshot = cluster()
+    assert ask("gres:vgpu:4", snapshot, comm="tp2xdp2")["prefer"] == "vgpu-nvlink4"
+    (unsolved,) = snapshot.unsolved
+    assert unsolved.pattern == "tp2xdp2"
+    snapshot.unsolved.clear()
+    snapshot.answers.clear()
+    snapshot.prepare([unsolved])
+    ask("gres:vgpu:4", snapshot, comm="tp2xdp2")
+    assert not snapshot.unsolved
+
+
+def test_that_nothing_is_preferred_before_anything_is_worked_out() -> None:
+    cold = Builder().build([node(name) for name in ALL], vgpuconf.parse(CONF))
+    assert "prefer" not in ask(snapshot=cold)
+    assert "can ever give 9 vGPUs" in refused("gres:vgpu:9", cold)
 
 
 def test_that_three_linked_gpus_are_found_where_no_rung_fits() -> None:
