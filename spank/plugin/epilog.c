@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
-#define EPILOG_MS 4000 /* vgpud waits up to 2 s for the job's last processes */
+/* Not longer than a restart takes for a vgpud that is away, since every job of the node ends here;
+ * but vgpud answers only when the job's last process is gone, which it waits for up to 2 s. */
+static const struct vgpud_patience patience = {.start_ms = 300, .answer_ms = 4000};
 
 /* A node without vgpud has nothing to give back; a lost message neither drains the node nor blocks
  * the slots: the next job that Slurm gives one of them evicts the binding. */
@@ -18,7 +20,7 @@ int job_end(struct vgpu_plugin *plugin, spank_t spank)
     plugin_socket(plugin, VGPUD_SOCKET, socket);
     if (access(socket, F_OK) != 0 || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
         return ESPANK_SUCCESS;
-    if (vgpud_tell(socket, EPILOG_MS, VGPU_UNBIND_JOB, job, VGPU_NO_STEP, &reply, &err) != 0)
+    if (vgpud_tell(socket, patience, VGPU_UNBIND_JOB, job, VGPU_NO_STEP, &reply, &err) != 0)
         slurm_error("vgpu: job %u: %s", job, err.text);
     return ESPANK_SUCCESS;
 }

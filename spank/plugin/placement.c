@@ -70,6 +70,7 @@ static void burst_tell(const struct vgpu_plugin *plugin, const slurm_job_info_t 
 {
     const struct vgpu_conf_burst *burst =
         vgpu_conf_burst_of(plugin->step.conf, job->qos, job->partition);
+    static const struct vgpud_patience patience = {WAIT_MS, WAIT_MS};
     struct vgpu_policy_request request = {.job = plugin->step.job};
     struct vgpu_status_reply reply;
     char socket[VGPU_PATH_MAX];
@@ -79,7 +80,7 @@ static void burst_tell(const struct vgpu_plugin *plugin, const slurm_job_info_t 
     strcpy(request.burst_class, burst->name);
     vgpu_head_init(&request.head, VGPU_POLICY, sizeof request);
     plugin_socket(plugin, VGPUD_SOCKET, socket);
-    if (vgpud_ask(socket, WAIT_MS, &request, sizeof request, &reply, sizeof reply, NULL, NULL,
+    if (vgpud_ask(socket, patience, &request, sizeof request, &reply, sizeof reply, NULL, NULL,
                   &err) != 0)
         slurm_error("vgpu: node %s: no burst class for this job: %s", plugin->node, err.text);
 }

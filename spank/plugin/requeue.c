@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_MS  8000
-#define LIST_MS 1000
+#define ASK_MS 8000
 
 struct requeue_case {
     const struct vgpu_plugin *plugin;
@@ -76,13 +75,14 @@ static uint32_t nodes_left(const slurm_job_info_t *job, const char *excluded)
 /* Does the job have vGPUs on this node already? */
 static bool job_started_here(const struct vgpu_plugin *plugin)
 {
+    static const struct vgpud_patience patience = {.start_ms = 1000, .answer_ms = 1000};
     struct vgpu_list_request request = {0};
     struct vgpu_list_reply reply;
     char socket[VGPU_PATH_MAX];
     plugin_socket(plugin, VGPUD_SOCKET, socket);
     vgpu_head_init(&request.head, VGPU_LIST, sizeof request);
     for (;;) {
-        if (vgpud_ask(socket, LIST_MS, &request, sizeof request, &reply, sizeof reply, NULL, NULL,
+        if (vgpud_ask(socket, patience, &request, sizeof request, &reply, sizeof reply, NULL, NULL,
                       NULL) != 0 ||
             reply.status != VGPU_OK)
             return false;

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define END_MS 300
+static const struct vgpud_patience end_patience = {.start_ms = 300, .answer_ms = 300};
 
 void plugin_socket(const struct vgpu_plugin *plugin, const char *name, char path[VGPU_PATH_MAX])
 {
@@ -191,14 +191,16 @@ static int preload_make(const struct vgpu_step *step, vgpu_error_t *err)
 static void bind_slots(struct vgpu_plugin *plugin)
 {
     struct vgpu_step *step = &plugin->step;
+    uint32_t deadline_ms = plugin->settings.deadline_ms;
+    struct vgpud_patience patience = {deadline_ms, deadline_ms};
     struct vgpu_bind_request request;
     char socket[VGPU_PATH_MAX];
     vgpu_error_t err;
     plugin_socket(plugin, VGPUD_SOCKET, socket);
     request_fill(&request, plugin);
     step->n_accounts = VGPU_MAX_FDS;
-    if (vgpud_ask(socket, plugin->settings.deadline_ms, &request, sizeof request, &step->bound,
-                  sizeof step->bound, step->accounts, &step->n_accounts, &err) != 0) {
+    if (vgpud_ask(socket, patience, &request, sizeof request, &step->bound, sizeof step->bound,
+                  step->accounts, &step->n_accounts, &err) != 0) {
         vgpu_error_t remedy;
         step->n_accounts = 0;
         step->bound.n_vgpus = 0;
@@ -254,7 +256,8 @@ int step_end(struct vgpu_plugin *plugin, spank_t spank)
         plugin_socket(plugin, VGPUD_SOCKET, socket);
         /* A vgpud that is away notices by itself, later, that nobody holds the step's pages any
          * more. */
-        if (vgpud_tell(socket, END_MS, VGPU_UNBIND_STEP, step->job, step->step, &reply, &err) != 0)
+        if (vgpud_tell(socket, end_patience, VGPU_UNBIND_STEP, step->job, step->step, &reply,
+                       &err) != 0)
             slurm_debug("vgpu: step %u.%u: %s", step->job, step->step, err.text);
     }
     for (size_t i = 0; i < step->n_accounts; i++)

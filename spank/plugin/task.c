@@ -18,10 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FATE_MS       200
 #define HEAD_START_MS 100
 #define LEAD_MS       12000  /* longer than anything that task 0 may wait for */
 #define ENV_VALUE_MAX 131072 /* the kernel takes no longer one */
+
+static const struct vgpud_patience fate_patience = {.start_ms = 200, .answer_ms = 200};
 
 static uint32_t local_task(spank_t spank)
 {
@@ -213,7 +214,8 @@ int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)
         !WIFSIGNALED(status))
         return ESPANK_SUCCESS;
     plugin_socket(plugin, VGPUD_SOCKET, socket);
-    if (vgpud_tell(socket, FATE_MS, VGPU_STEP_FATE, step->job, step->step, &reply, NULL) == 0 &&
+    if (vgpud_tell(socket, fate_patience, VGPU_STEP_FATE, step->job, step->step, &reply, NULL) ==
+            0 &&
         reply.status == VGPU_OK && *reply.error.text) {
         reply.error.text[sizeof reply.error.text - 1] = '\0';
         sentence_name_node(&reply.error, plugin->node);

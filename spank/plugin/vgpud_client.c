@@ -72,14 +72,14 @@ static bool worth_another_try(int error)
            error == EAGAIN;
 }
 
-int vgpud_ask(const char *socket, uint32_t deadline_ms, const void *request, size_t length,
-              void *reply, size_t room, int *fds, size_t *n, vgpu_error_t *err)
+int vgpud_ask(const char *socket, struct vgpud_patience patience, const void *request,
+              size_t length, void *reply, size_t room, int *fds, size_t *n, vgpu_error_t *err)
 {
-    uint64_t deadline = clock_ms() + deadline_ms;
+    uint64_t now = clock_ms(), start = now + patience.start_ms, deadline = now + patience.answer_ms;
     const struct vgpu_head *asked = request, *answered = reply;
     while (try_once(socket, deadline, request, length, reply, room, fds, n) != 0) {
         int error = errno;
-        if (!worth_another_try(error) || clock_left_ms(deadline) <= RETRY_MS)
+        if (!worth_another_try(error) || clock_left_ms(start) <= RETRY_MS)
             return vgpu_errorf(err, "vgpud does not answer at %s (%s)", socket, strerror(error));
         clock_sleep_ms(RETRY_MS);
     }
@@ -90,11 +90,11 @@ int vgpud_ask(const char *socket, uint32_t deadline_ms, const void *request, siz
     return vgpu_errorf(err, "vgpud answers at %s with another message than was asked for", socket);
 }
 
-int vgpud_tell(const char *socket, uint32_t deadline_ms, enum vgpu_type type, uint32_t job,
-               uint32_t step, struct vgpu_status_reply *reply, vgpu_error_t *err)
+int vgpud_tell(const char *socket, struct vgpud_patience patience, enum vgpu_type type,
+               uint32_t job, uint32_t step, struct vgpu_status_reply *reply, vgpu_error_t *err)
 {
     struct vgpu_unbind_request request = {.job = job, .step = step};
     vgpu_head_init(&request.head, type, sizeof request);
-    return vgpud_ask(socket, deadline_ms, &request, sizeof request, reply, sizeof *reply, NULL,
-                     NULL, err);
+    return vgpud_ask(socket, patience, &request, sizeof request, reply, sizeof *reply, NULL, NULL,
+                     err);
 }

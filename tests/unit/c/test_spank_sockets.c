@@ -215,7 +215,9 @@ static void vgpud_is_asked(void)
     struct server s = {.type = SOCK_SEQPACKET, .answer = &answer, .length = sizeof answer};
     vgpu_error_t err = {""};
     server_start(&s);
-    CHECK_MSG(vgpud_tell(path, 2000, VGPU_STEP_FATE, 42, 3, &got, &err) == 0, "%s", err.text);
+    CHECK_MSG(vgpud_tell(path, (struct vgpud_patience){2000, 2000}, VGPU_STEP_FATE, 42, 3, &got,
+                         &err) == 0,
+              "%s", err.text);
     CHECK(strcmp(got.error.text, "because") == 0);
     server_stop(&s);
     const struct vgpu_unbind_request *asked = (const void *)s.got;
@@ -232,8 +234,9 @@ static void a_vgpud_that_is_starting_is_waited_for(void)
                        .drop = 2};
     vgpu_error_t err = {""};
     server_start(&s);
-    CHECK_MSG(vgpud_tell(path, 5000, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got, &err) == 0, "%s",
-              err.text);
+    CHECK_MSG(vgpud_tell(path, (struct vgpud_patience){5000, 5000}, VGPU_UNBIND_JOB, 1,
+                         VGPU_NO_STEP, &got, &err) == 0,
+              "%s", err.text);
     server_stop(&s);
 }
 
@@ -241,10 +244,20 @@ static void a_vgpud_that_is_not_there_is_given_up(void)
 {
     struct vgpu_status_reply got;
     vgpu_error_t err = {""};
-    CHECK(vgpud_tell(path, 60, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got, &err) == -1);
+    CHECK(vgpud_tell(path, (struct vgpud_patience){60, 60}, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got,
+                     &err) == -1);
     CHECK_MSG(strstr(err.text, "vgpud does not answer at /tmp/") &&
                   strstr(err.text, "No such file"),
               "%s", err.text);
+}
+
+static void who_waits_for_an_answer_need_not_wait_for_a_start(void)
+{
+    struct vgpu_status_reply got;
+    uint64_t before = clock_ms();
+    CHECK(vgpud_tell(path, (struct vgpud_patience){40, 60000}, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP,
+                     &got, NULL) == -1);
+    CHECK(clock_ms() - before < 30000);
 }
 
 static void a_vgpud_that_hangs_is_given_up(void)
@@ -253,7 +266,8 @@ static void a_vgpud_that_hangs_is_given_up(void)
     struct vgpu_status_reply got;
     vgpu_error_t err = {""};
     server_start(&s);
-    CHECK(vgpud_tell(path, 60, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got, &err) == -1);
+    CHECK(vgpud_tell(path, (struct vgpud_patience){60, 60}, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got,
+                     &err) == -1);
     CHECK_MSG(strstr(err.text, "timed out"), "%s", err.text);
     server_stop(&s);
 }
@@ -263,7 +277,8 @@ static void an_answer_to_something_else_is_refused(void)
     struct vgpu_status_reply answer = reply_of(VGPU_LIST), got;
     struct server s = {.type = SOCK_SEQPACKET, .answer = &answer, .length = sizeof answer};
     server_start(&s);
-    CHECK(vgpud_tell(path, 2000, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP, &got, NULL) == -1);
+    CHECK(vgpud_tell(path, (struct vgpud_patience){2000, 2000}, VGPU_UNBIND_JOB, 1, VGPU_NO_STEP,
+                     &got, NULL) == -1);
     server_stop(&s);
 }
 
@@ -307,6 +322,7 @@ int main(void)
     vgpud_is_asked();
     a_vgpud_that_is_starting_is_waited_for();
     a_vgpud_that_is_not_there_is_given_up();
+    who_waits_for_an_answer_need_not_wait_for_a_start();
     a_vgpud_that_hangs_is_given_up();
     an_answer_to_something_else_is_refused();
     a_users_matrix_is_read_with_the_users_rights();
