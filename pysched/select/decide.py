@@ -48,14 +48,12 @@ def _decide(request: JobRequest, snapshot: Snapshot) -> Answer:
 
 def _submitted(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
     per_node = gres.items(request.tres_per_node)
-    items = per_node or [
-        item for name in OTHER_FIELDS for item in gres.items(getattr(request, name))
-    ]
+    items = per_node or _of_one_node(request)
     if not items or not snapshot.groups:
         return {}
     changes: dict[str, str] = {}
     note: dict[str, str] = {}
-    types = _types(items, bool(per_node))
+    types = _types(items)
     memory = _memory(request.mem)
     if memory:
         name = _fitting_type(request, types, memory, snapshot)
@@ -84,13 +82,19 @@ def _submitted(request: JobRequest, snapshot: Snapshot) -> dict[str, str]:
     return changes
 
 
-def _types(items: list[gres.Item], per_node: bool) -> tuple[str, ...]:
-    """The type of each vGPU of a node; of requests per job or task, what one node has at least."""
-    if not per_node:
-        return (items[0].type,)
+def _of_one_node(request: JobRequest) -> list[gres.Item]:
+    """What one node has at least, of requests that are not per node."""
+    for text in (request.tres_per_task, request.tres_per_socket):
+        if items := gres.items(text):
+            return items
+    return [gres.Item(item.type, 1) for item in gres.items(request.tres_per_job)[:1]]
+
+
+def _types(items: list[gres.Item]) -> tuple[str, ...]:
+    """The type of each vGPU of a node."""
     total = sum(item.count for item in items)
     if not 0 < total <= MOST_PER_NODE:
-        raise Refusal(f"--gres=vgpu:{total}: 1 to {MOST_PER_NODE} vGPUs a node are possible")
+        raise Refusal(f"vgpu:{total}: 1 to {MOST_PER_NODE} vGPUs a node are possible")
     return tuple(item.type for item in items for _ in range(item.count))
 
 

@@ -1,6 +1,8 @@
 """Claims about the way of a request through slurmctld, the bridge and vgpu-select."""
 
 import json
+import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -123,13 +125,13 @@ def bad_select(cluster: RunningCluster, how: str) -> Iterator[None]:
 
 
 def reload_bridge(cluster: RunningCluster, on_failure: str = "accept") -> None:
-    """slurmctld reads a script that has changed again: the state of the bridge is new, too."""
+    """A script with a later time, in seconds, is read again at the next job, with new state."""
     path = cluster.path(JOB_SUBMIT)
-    lines = [line for line in path.read_text().splitlines() if not line.startswith(("--", "vgpu."))]
-    count = path.read_text().count("-- again") + 1
+    later = max(int(path.stat().st_mtime) + 1, int(time.time()))
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("vgpu.")]
     lines.insert(1, f'vgpu.on_failure = "{on_failure}"')
-    path.write_text("\n".join(lines + ["-- again"] * count) + "\n")
-    cluster.check("scontrol", "reconfigure")
+    path.write_text("\n".join(lines) + "\n")
+    os.utime(path, (later, later))
 
 
 def mark_log(cluster: RunningCluster) -> None:

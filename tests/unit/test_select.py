@@ -130,6 +130,12 @@ def test_that_requests_per_task_get_a_type_too() -> None:
     assert answer.changes["tres_per_task"] == "gres/vgpu:b8:2"
 
 
+def test_that_what_a_task_asks_for_is_on_one_node() -> None:
+    answer = decide(JobRequest(tres_per_task="gres/vgpu:9"), cluster())
+    assert isinstance(answer, Refuse) and "can ever give 9 vGPUs" in answer.message
+    assert decide(JobRequest(tres_per_job="gres/vgpu:20"), cluster()) == Accept({})
+
+
 REFUSED = {
     "more memory than any type has": (
         {"request": "gres:vgpu:1", "mem": "9GiB"},
@@ -189,7 +195,7 @@ REFUSED = {
     ),
     "hundreds": (
         {"request": "gres:vgpu:400"},
-        "--gres=vgpu:400: 1 to 32 vGPUs a node are possible",
+        "vgpu:400: 1 to 32 vGPUs a node are possible",
     ),
 }
 
