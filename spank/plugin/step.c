@@ -141,6 +141,13 @@ static void advice_get(struct vgpu_plugin *plugin, spank_t spank)
 
 /* --- binding ---------------------------------------------------------------------------------- */
 
+/* --exclusive gives a job every slot of the node, asked for or not: it gets all there is, as one
+ * vGPU on each GPU. */
+static bool has_whole_node(const struct vgpu_step *step)
+{
+    return step->conf && step->n_slots == step->conf->n_slots && step->n_slots > step->conf->n_gpus;
+}
+
 static void request_fill(struct vgpu_bind_request *request, const struct vgpu_plugin *plugin)
 {
     const struct vgpu_step *step = &plugin->step;
@@ -149,7 +156,7 @@ static void request_fill(struct vgpu_bind_request *request, const struct vgpu_pl
         .step = step->step,
         .uid = step->uid,
         .holder = getpid(),
-        .flags = plugin->wishes.colocate ? VGPU_BIND_COLOCATE : 0,
+        .flags = plugin->wishes.colocate || has_whole_node(step) ? VGPU_BIND_COLOCATE : 0,
         .affinity = plugin->wishes.affinity,
         .n_slots = step->n_slots,
         .n_advice = step->advice.n,

@@ -147,3 +147,12 @@ def test_a_job_says_nothing_that_the_user_did_not_say(cluster: RunningCluster) -
     for options in ([], ["--gres=vgpu:1"], ["--gres=vgpu:2", "-n2"]):
         done = cluster.srun("-N1", *options, "true")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_exclusive_job_has_all_that_the_node_has(cluster: RunningCluster) -> None:
+    job = cluster.sbatch("cuprobe devices", "--exclusive", "-w", "n1")
+    assert (job.state, job.exit_code) == ("COMPLETED", 0), job.output
+    found = devices(job.output)
+    slots = int(cluster.job(job.id)["JOB_GRES"].rsplit(":", 1)[1])
+    assert len(found) == 4
+    assert sum(device["total"] for device in found) == slots * QUOTA
