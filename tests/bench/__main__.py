@@ -11,7 +11,7 @@ from tests.bench.figures import as_json, as_table
 
 BENCHES = (
     "launch", "memory", "share", "switch", "burst", "place", "submit", "stepstart",
-    "generate", "agent", "consolidate",
+    "generate", "consolidate",
 )  # fmt: skip
 
 
