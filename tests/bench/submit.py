@@ -147,15 +147,12 @@ def run(quick: bool) -> list[Figure]:
     controller = Controller()
     try:
         bridged, empty, rates, bare_rates = [], [], [], []
-        for _ in range(rounds):
-            for script, times, speeds in (
-                (EMPTY, empty, bare_rates),
-                (controller.bridge, bridged, rates),
-            ):
-                controller.use(script)
-                times += controller.submit(count)
-                speeds.append(controller.rate(count // CLIENTS))
-                controller.clear()
+        turns = ((EMPTY, empty, bare_rates), (controller.bridge, bridged, rates))
+        for script, times, speeds in turns * rounds:
+            controller.use(script)
+            times.extend(controller.submit(count))
+            speeds.append(controller.rate(count // CLIENTS))
+            controller.clear()
         memory = controller.memory()
         hanging, squeue = controller.hang()
     except subprocess.SubprocessError as error:
