@@ -6,9 +6,12 @@
 #include "shim/measure.h"
 #include "shim/pool.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs still call them */
 
@@ -77,6 +80,44 @@ static struct vgpu *vgpu_of(nvmlDevice_t device)
     return NULL;
 }
 
+/* --- other GPUs: those that the step may use whole, beside its vGPUs; they come last
+ * --------------- */
+
+/* Device files of GPUs that the step may not use are covered by one of mode 000, which root could
+ * open like any other: so the mode is looked at too. */
+static bool usable(nvmlDevice_t device)
+{
+    unsigned int minor;
+    char path[32];
+    struct stat st;
+
+    if (NVML(nvmlDeviceGetMinorNumber)(device, &minor) != NVML_SUCCESS)
+        return false;
+    snprintf(path, sizeof path, "/dev/nvidia%u", minor);
+    return stat(path, &st) == 0 && (st.st_mode & 0777) != 0 && access(path, R_OK | W_OK) == 0;
+}
+
+/* The whole GPU number `index` of the step (from 0), or, with `wanted`, that GPU; *place is its
+ * number. False: none. With neither, *place is how many there are. */
+static bool find_whole(unsigned int index, nvmlDevice_t wanted, nvmlDevice_t *device,
+                       unsigned int *place)
+{
+    unsigned int n = 0;
+
+    *place = 0;
+    if (NVML(nvmlDeviceGetCount_v2)(&n) != NVML_SUCCESS)
+        return false;
+    for (unsigned int i = 0; i < n; i++) {
+        if (NVML(nvmlDeviceGetHandleByIndex_v2)(i, device) != NVML_SUCCESS || vgpu_of(*device) ||
+            !usable(*device))
+            continue;
+        if (wanted ? *device == wanted : *place == index)
+            return true;
+        ++*place;
+    }
+    return false;
+}
+
 /* --- initialisation counts natively ---------------------------------------------------------- */
 
 EXPORT nvmlReturn_t nvmlInit(void)
@@ -104,8 +145,11 @@ static nvmlReturn_t count(unsigned int *deviceCount, nvmlReturn_t (*call)(unsign
     nvmlReturn_t rc = enter();
     if (rc == NVML_SUCCESS)
         rc = call(deviceCount);
-    if (rc == NVML_SUCCESS && process.n_vgpus > 0)
-        *deviceCount = process.n_vgpus;
+    if (rc == NVML_SUCCESS && process.n_vgpus > 0) {
+        nvmlDevice_t device;
+        find_whole(UINT_MAX, NULL, &device, deviceCount);
+        *deviceCount += process.n_vgpus;
+    }
     return rc;
 }
 
@@ -123,19 +167,23 @@ static nvmlReturn_t by_index(unsigned int index, nvmlDevice_t *device,
                              nvmlReturn_t (*call)(unsigned int, nvmlDevice_t *))
 {
     char uuid[48];
+    nvmlDevice_t whole;
     unsigned int n;
     nvmlReturn_t rc = enter();
 
     if (rc != NVML_SUCCESS)
         return rc;
-    if (process.n_vgpus == 0)
+    if (process.n_vgpus == 0 || device == NULL)
         return call(index, device);
     if (index < process.n_vgpus) {
         uuid_text(process.vgpus[index].desc.uuid, uuid);
         return NVML(nvmlDeviceGetHandleByUUID)(uuid, device);
     }
     rc = NVML(nvmlDeviceGetCount_v2)(&n); /* not initialised: that comes first */
-    return rc != NVML_SUCCESS ? rc : NVML_ERROR_INVALID_ARGUMENT;
+    if (rc != NVML_SUCCESS || !find_whole(index - process.n_vgpus, NULL, &whole, &n))
+        return rc != NVML_SUCCESS ? rc : NVML_ERROR_INVALID_ARGUMENT;
+    *device = whole;
+    return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
@@ -151,9 +199,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice
 /* A GPU of the node that is not the step's is not there. */
 static nvmlReturn_t only_ours(nvmlReturn_t rc, const nvmlDevice_t *device)
 {
-    return rc == NVML_SUCCESS && process.n_vgpus > 0 && vgpu_of(*device) == NULL
-               ? NVML_ERROR_NOT_FOUND
-               : rc;
+    bool there = process.n_vgpus == 0 || rc != NVML_SUCCESS || vgpu_of(*device) || usable(*device);
+    return there ? rc : NVML_ERROR_NOT_FOUND;
 }
 
 #define LOOK_UP(symbol, type)                                                                      \
@@ -175,8 +222,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
     if (rc == NVML_SUCCESS)
         rc = NVML(nvmlDeviceGetIndex)(device, index);
     struct vgpu *vgpu = rc == NVML_SUCCESS ? vgpu_of(device) : NULL;
+    nvmlDevice_t whole;
+    unsigned int place;
     if (vgpu)
         *index = (unsigned int)(vgpu - process.vgpus);
+    else if (rc == NVML_SUCCESS && process.n_vgpus > 0 && find_whole(0, device, &whole, &place))
+        *index = process.n_vgpus + place;
     return rc;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -73,6 +74,24 @@ answer = [[error(n.nvmlDeviceGetHandleByUUID, uuid), error(n.nvmlDeviceGetHandle
 """
     )
     assert step.run(code) == [[0, 0, 0], [0, 0, 0], [6, 6, 6], [6, 6, 6]]
+
+
+def test_a_whole_gpu_beside_the_vgpus_comes_after_them_untouched(step: Step) -> None:
+    """GPU 3, whose device file is not covered in this process, as if Slurm had given it."""
+    code = (
+        HELP
+        + """
+subprocess.run(["unshare", "--mount", "bash", "-c", 'umount /dev/nvidia3 && exec "$@"', "-",
+    sys.executable, "-c", PRELUDE + HELP + '''
+gpus = handles()
+say([len(gpus), n.nvmlDeviceGetMinorNumber(gpus[2]), n.nvmlDeviceGetIndex(gpus[2]),
+     n.nvmlDeviceGetMemoryInfo(gpus[2]).total, error(n.nvmlDeviceGetHandleByIndex, 3)])
+'''])
+answer = None
+"""
+    )
+    outcome = step.outcome(f"HELP = {HELP!r}\n" + code)
+    assert outcome == (0, json.dumps([3, 3, 2, 40 * GIB, 2]) + "\n", "")
 
 
 def test_memory_is_the_quota_and_the_charges_in_both_versions(step: Step) -> None:
