@@ -159,6 +159,23 @@ static void measure_memory(void)
     measure("cuMemGetInfo", info, 2000);
 }
 
+/* One process of many: 10 000 pairs, each timed. */
+static void measure_pairs(void)
+{
+    static double took[10000];
+    size_t n = sizeof took / sizeof *took;
+    double begin = now_ns();
+
+    for (size_t i = 0; i < n; i++) {
+        double before = now_ns();
+        pair();
+        took[i] = now_ns() - before;
+    }
+    printf("pairs per second %.0f\n", (double)n / (now_ns() - begin) * 1e9);
+    qsort(took, n, sizeof *took, by_value);
+    printf("p99 of a pair %.0f\n", took[n * 99 / 100]);
+}
+
 /* --- instructions ---------------------------------------------------------------------------- */
 
 static void launch_between_stops(void)
@@ -229,5 +246,7 @@ int main(int argc, char **argv)
         measure_launch();
     else if (strcmp(argv[1], "memory") == 0)
         measure_memory();
+    else if (strcmp(argv[1], "pairs") == 0)
+        measure_pairs();
     return 0;
 }

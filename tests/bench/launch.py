@@ -6,7 +6,7 @@ from tests.bench.figures import Figure
 
 def run(quick: bool) -> list[Figure]:
     figures = []
-    for name, (without, within) in calls.measure("launch", 2 if quick else 7).items():
+    for name, (without, within) in calls.measure("launch", 5 if quick else 9).items():
         if name == "launch":
             promise, holds = "at most 10 ns more", within - without <= 10
         else:

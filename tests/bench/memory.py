@@ -6,7 +6,7 @@ from tests.bench.figures import Figure
 
 def run(quick: bool) -> list[Figure]:
     figures = []
-    measured = calls.measure("memory", 2 if quick else 7)
+    measured = calls.measure("memory", 5 if quick else 9)
     for name, (without, within) in measured.items():
         if name.startswith("alloc"):
             figure = Figure(
@@ -22,4 +22,8 @@ def run(quick: bool) -> list[Figure]:
     figures.append(
         Figure("what 100 000 live blocks add to that", grown, "ns", 0.0, "flat", grown <= 100)
     )
+    for processes in (1, 2, 16):
+        (rate, p99), (own_rate, own_p99) = (calls.pairs(v, processes) for v in (True, False))
+        figures.append(Figure(f"{processes} processes: pairs", rate, "per s", own_rate))
+        figures.append(Figure(f"{processes} processes: p99 of a pair", p99, "ns", own_p99))
     return figures
