@@ -61,8 +61,8 @@ struct process {
     uint64_t allocations;         /* VMM allocations so far: their numbers */
     _Atomic bool tiles;           /* some are mapped into sparse arrays */
     _Atomic bool graphs_allocate; /* there is a graph with allocation nodes */
-    struct table table; /* blocks, arrays, graphs, VMM */
-    struct table pools; /* pools, and frees on their way: few, and looked through often */
+    struct table table;           /* blocks, arrays, graphs, VMM */
+    struct table pools;           /* pools, and frees on their way: few, and looked through often */
 };
 
 extern struct process process;
