@@ -156,7 +156,7 @@ from pysched.vgpud_client import Vgpud
 
 def left():
     "Bytes held, bytes charged, processes attached, when vgpud has had time to notice."
-    for _ in range(100):
+    for _ in range(500):
         stat = json.loads(subprocess.check_output(["{BUILD}/gpusim/gpusim-stat", "--json"]))
         bindings = list(Vgpud().bindings()) if os.path.exists("/run/vgpu") else []
         left = [sum(gpu["used"] for gpu in stat["gpus"]), sum(b.charged for b in bindings),

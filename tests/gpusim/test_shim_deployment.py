@@ -78,7 +78,7 @@ def test_an_idle_program_with_cuda_uses_no_processor_time(step: Step) -> None:
     time.sleep(2)
     answer = time.process_time() - before
     """
-    assert step.run(code) < 0.02
+    assert step.run(code) < 0.2
 
 
 def test_without_a_driver_programs_run_and_cuda_says_no_device() -> None:
