@@ -17,11 +17,12 @@ from typing import Any
 from pysched import paths
 from pysched.vgpud_client import Step, Vgpud
 from tests.sandbox import gpus, processes, vgpus
-from tests.sandbox.paths import BUILD
+from tests.sandbox.paths import BUILD, SOURCE
 from tests.sandbox.runner import Sandbox
 
-PROGRAMS = BUILD / "gpusim" / "programs"
-STAT = BUILD / "gpusim" / "gpusim-stat"
+# As they are called inside, wherever the checkout is.
+PROGRAMS = SOURCE / "build" / "gpusim" / "programs"
+STAT = SOURCE / "build" / "gpusim" / "gpusim-stat"
 MS = 1_000_000
 FIRST_JOB = 100
 

@@ -35,6 +35,8 @@ def relative(found: list[float]) -> list[float]:
 def started(running: Tenants) -> None:
     """Until every tenant has used some of the card."""
     while not all(running.sample().busy):
+        for pid in running.all_pids():
+            assert os.waitpid(pid, os.WNOHANG) == (0, 0), "a tenant has ended before it ran"
         time.sleep(0.05)
 
 
