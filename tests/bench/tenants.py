@@ -162,7 +162,9 @@ class Tenants:
         paths.VGPU_CONF.write_text(self._conf())
         self.daemon = vgpus.vgpud(vgpus.NODE, logs, paths.RUNTIME_DIR)
         self.daemon.start()
-        self._steps = [Vgpud().bind(FIRST_JOB + i, 0, 0, [i]) for i in range(len(self._tenants))]
+        for i in range(len(self._tenants)):
+            self._steps.append(Vgpud().bind(FIRST_JOB + i, 0, 0, [i]))
+            vgpus.lay_preload(self._steps[i])
 
     def start(self, index: int, commands: Sequence[Sequence[str]]) -> None:
         """Start programs as the tenant."""

@@ -82,8 +82,13 @@ def _bind(machine: Machine, shares: Sequence[Share], uid: int) -> Step:
         step = Vgpud().bind(_JOB, _STEP, uid, range(len(shares)))
     except VgpudError as error:
         raise SandboxError(str(error)) from None
-    (step.folder / _PRELOAD.name).write_text(f"{_PRELOAD.read_text()}{_SHIM}\n")
+    lay_preload(step)
     return step
+
+
+def lay_preload(step: Step) -> None:
+    """The preload file of a step that has been bound: the site's lines and the shim's."""
+    (step.folder / _PRELOAD.name).write_text(f"{_PRELOAD.read_text()}{_SHIM}\n")
 
 
 def run(
@@ -105,6 +110,7 @@ def run(
 def task(
     machine: Machine, step: Step, command: Sequence[str], env: Mapping[str, str], user: str | None
 ) -> int:
+    """Become the command in the step's view of the node."""
     for descriptor in step.accounts:
         os.close(descriptor)
     kernel.unshare(kernel.CLONE_NEWNS)
