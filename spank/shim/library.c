@@ -19,12 +19,26 @@ struct library *library_of(const char *name)
 
 /* --- look-up by name, by name without suffix, and by the driver's own address ---------------- */
 
+static uint64_t word_at(const char *text)
+{
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    return word;
+}
+
+/* Of beginning, middle and end: names are long, and asked for one after the other by hundreds. */
 static uint32_t hash_text(const char *text, size_t length)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    return h;
+    uint64_t h = length;
+
+    if (length < sizeof h) {
+        memcpy(&h, text, length);
+    } else {
+        h = (h ^ word_at(text)) * 0x9e3779b97f4a7c15u;
+        h = (h ^ word_at(text + length / 2 - sizeof h / 2)) * 0x9e3779b97f4a7c15u;
+        h ^= word_at(text + length - sizeof h);
+    }
+    return (uint32_t)(h * 0x9e3779b97f4a7c15u >> 40);
 }
 
 static uint32_t hash_address(const void *address)
