@@ -24,7 +24,8 @@ WHERE = {
 }
 SYSTEMCTL = """\
 #!/bin/sh
-# systemctl ACTION [--now] UNIT, on the host $HOST. Slurm's daemons know the machine by its real name.
+# systemctl ACTION [--now] UNIT, on the host $HOST.
+# Slurm's daemons know the machine by its real name.
 action=$1; shift; test "$1" = --now && shift
 case $action:$1 in
 enable:vgpud) setsid vgpud >/run/vgpu/log 2>&1 </dev/null & ;;
