@@ -35,7 +35,7 @@ class Tenant:
     commands: Sequence[Sequence[str]]
     max_sms: float | None = None
     slice_ms: int = 10
-    memory: str = "1GiB"
+    memory: str = "4GiB"  # a context of each process has to fit
     extra: str = ""  # more keys of the Type line
 
 

@@ -28,7 +28,7 @@ for grid in [(1, 1, 1), (65536, 65535, 2), (2**31 - 1, 65535, 65535)]:
     for _ in range(5): assert launch(spin, ns(3 * MS), stream=s, grid=grid) == 0
     ok(cu.cuEventRecord(b, s))
     answer += [rc(cu.cuEventQuery(b)), rc(cu.cuEventSynchronize(b)), busy() - before,
-        15 <= elapsed(a, b) < 16]
+        15 <= elapsed(a, b)]
 answer += [launch(empty, stream=s), rc(cu.cuStreamSynchronize(s)), busy() - before]
 """
     assert driver(code) == [600, 0, 15_000_000, True] * 3 + [0, 0, 15_000_000]

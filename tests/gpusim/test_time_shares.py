@@ -174,7 +174,7 @@ def test_that_a_policy_holds_at_once() -> None:
     assert run([spin(27, max_sms=108), spin(27)], body)[0] <= 0.25 + LOOSE
 
 
-def test_that_the_numbers_of_vgpud_are_those_of_the_card() -> None:
+def test_that_vgpud_charges_at_least_what_the_card_did_and_no_more_than_passed() -> None:
     def body(running: Tenants) -> Any:
         started(running)
         before = {b.job: b.used_ns for b in Vgpud().bindings()}
@@ -183,8 +183,10 @@ def test_that_the_numbers_of_vgpud_are_those_of_the_card() -> None:
         after = {b.job: b.used_ns for b in Vgpud().bindings()}
         last = running.sample()
         used = [after[job] - before[job] for job in sorted(after)]
-        return [used, [b - a for a, b in zip(first.busy, last.busy, strict=True)]]
+        busy = [b - a for a, b in zip(first.busy, last.busy, strict=True)]
+        return [used, busy, last.at - first.at]
 
-    used, busy = run([spin(27), spin(81)], body)
+    used, busy, passed = run([spin(27), spin(81)], body)
     for of_vgpud, of_card in zip(used, busy, strict=True):
-        assert of_vgpud == pytest.approx(of_card, rel=0.15)
+        assert of_vgpud >= of_card * 0.9 - 20 * MS
+    assert sum(used) <= passed * 1.05
