@@ -70,9 +70,10 @@ all-tests: setup
 demo: all
 	@tests/demo/run
 
-# Most tests wait for daemons, so four run at a time, file by file. They start their own clusters in namespaces of their own; none needs a GPU or leaves anything behind.
+# Most tests wait for daemons, so four run at a time, file by file; one that fails is tried once more, and listed as such.
+# They start their own clusters in namespaces of their own; none needs a GPU or leaves anything behind.
 test: all-tests
-	$(PYTEST) -n 4 --dist loadfile -m "not soak" tests
+	$(PYTEST) -n 4 --dist loadfile --reruns 1 -rR -m "not soak" tests
 
 soak: all-tests
 	$(PYTEST) -m soak --timeout 3600 tests
