@@ -34,6 +34,12 @@ PATHS   := -DVGPU_PKGLIBDIR='"$(PKGLIBDIR)"' -DVGPU_DATADIR='"$(DATADIR)"' -DVGP
 ALL :=
 .DEFAULT_GOAL := all
 
+# Installation: each folder's module.mk adds what it owns, and the folders for it to INSTALL_FOLDERS; removal undoes both.
+FOLDERS_MADE = $(PREFIX)/lib/slurm-vgpu/folders
+INSTALL_FOLDERS = $(PREFIX)/lib/slurm-vgpu $(PREFIX)/sbin $(PKGLIBDIR) $(DATADIR)
+install:: build-all
+	@packaging/folders.sh make "$(DESTDIR)" $(FOLDERS_MADE) $(INSTALL_FOLDERS)
+
 # proto first: others name its variables.
 include spank/proto/module.mk
 include $(filter-out spank/proto/module.mk,$(sort $(wildcard slurm_plugins/module.mk spank/*/module.mk tests/*/module.mk packaging/module.mk)))
@@ -88,9 +94,10 @@ lint: setup
 	$(VENV)/bin/mypy
 	luacheck --quiet slurm_plugins/*.lua
 
-# --- installation: each folder's module.mk adds what it owns ---------------------------------------------------
-install:: build-all
+# After all that the modules have removed.
 uninstall::
+	rm -rf "$(DESTDIR)$(DATADIR)"
+	@packaging/folders.sh remove "$(DESTDIR)" $(FOLDERS_MADE)
 
 clean:
 	rm -rf $(B)/obj $(filter-out $(B)/venv $(B)/.setup,$(wildcard $(B)/*))

@@ -26,8 +26,10 @@ DOCDIR     = $(PREFIX)/share/doc/slurm-vgpu
 UNITS     := $(patsubst packaging/systemd/%.in,%,$(wildcard packaging/systemd/*.in))
 UNIT_PATHS = -e 's|@BINDIR@|$(PREFIX)/bin|; s|@SBINDIR@|$(PREFIX)/sbin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|; s|@DOCDIR@|$(DOCDIR)|'
 
+INSTALL_FOLDERS += $(PREFIX)/bin $(PYTHONLIB) $(UNITDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(SYSCONFDIR) \
+	$(addprefix $(PREFIX)/,$(dir $(COMPLETION)))
+
 install::
-	@install -d "$(DESTDIR)$(UNITDIR)"
 	@for unit in $(UNITS); do \
 		sed $(UNIT_PATHS) packaging/systemd/$$unit.in >"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
 	done
@@ -43,7 +45,6 @@ install::
 	done
 	@printf '{"pkglibdir": "%s", "datadir": "%s", "sysconfdir": "%s"}\n' "$(PKGLIBDIR)" "$(DATADIR)" "$(SYSCONFDIR)" \
 		>"$(DESTDIR)$(PYTHONLIB)/pysched/install.json"
-	@install -d "$(DESTDIR)$(PREFIX)/bin"
 	@for command in $(PYTHON_COMMANDS); do \
 		target="$(DESTDIR)$(PREFIX)/bin/$${command%%=*}"; \
 		sed -e 's|@PYTHON@|$(PYTHON)|; s|@PYTHONLIB@|$(PYTHONLIB)|' -e "s|@MODULE@|$${command#*=}|" \
@@ -52,7 +53,6 @@ install::
 	@install -d "$(DESTDIR)$(DATADIR)/slots"
 	@cd "$(DESTDIR)$(DATADIR)/slots" && touch $$(seq 0 1023) && chmod 644 $$(seq 0 1023)
 	@install -m 000 /dev/null "$(DESTDIR)$(DATADIR)/covered"
-	@install -d "$(DESTDIR)$(SYSCONFDIR)"
 	@test -e "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || install -m 644 /dev/null "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"
 
 # An empty ld.so.preload may be ours; one with a line is the site's.
@@ -60,6 +60,6 @@ uninstall::
 	rm -f $(foreach unit,$(UNITS),"$(DESTDIR)$(UNITDIR)/$(unit)")
 	rm -f "$(DESTDIR)$(MANDIR)"/man1/vgpu*.1 "$(DESTDIR)$(MANDIR)"/man5/vgpu*.5
 	rm -f $(COMPLETION:%="$(DESTDIR)$(PREFIX)/%")
-	rm -rf "$(DESTDIR)$(PREFIX)/lib/slurm-vgpu" "$(DESTDIR)$(DATADIR)"
+	rm -rf "$(DESTDIR)$(PYTHONLIB)"
 	rm -f $(foreach command,$(PYTHON_COMMANDS),"$(DESTDIR)$(PREFIX)/bin/$(firstword $(subst =, ,$(command)))")
 	@test -s "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || rm -f "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"

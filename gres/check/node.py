@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gres import elf, slurmconf
+from gres import elf, release, slurmconf
 from gres.check.finding import Finding
 from gres.check.state import State
 from pysched import paths
@@ -23,7 +23,9 @@ def check(state: State) -> Iterator[Finding]:
 
 
 def _plugin(state: State) -> Iterator[Finding]:
-    """slurmctld and slurmd load gres/vgpu only if it was built for exactly their version."""
+    """slurmctld and slurmd load gres/vgpu only if it was built for exactly their version: the one
+    installed on this host, which is loaded at the next restart, whatever still runs elsewhere."""
+    version = release.installed_version() or state.version
     nodes = (state.node,) if state.node else ()
     if not _PLUGIN.exists():
         yield Finding(
@@ -37,15 +39,15 @@ def _plugin(state: State) -> Iterator[Finding]:
         )
         return
     built = elf.plugin_version(_PLUGIN)
-    if state.version and built != state.version:
+    if version and built != version:
         yield Finding(
             "plugin-release",
             str(_PLUGIN),
-            f"built for Slurm {built or '(not a plugin)'} where {state.version} runs",
+            f"built for Slurm {built or '(not a plugin)'} where {version} is installed",
             "slurmd goes on without it: Couldn't load specified plugin name for gres/vgpu: "
             "Incompatible plugin version; steps with a vGPU fail: Slurm did not load its plugin "
             "gres/vgpu",
-            f"install slurm-vgpu built for Slurm {state.version}, then restart slurmd",
+            f"install slurm-vgpu built for Slurm {version}, then restart slurmd",
             nodes,
         )
 

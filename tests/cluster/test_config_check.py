@@ -311,7 +311,7 @@ def test_that_a_plugin_for_another_release_is_found(cluster: RunningCluster) -> 
         done = cluster.srun("--nodelist=n1", "--gres=vgpu:1", "true")
     finally:
         path.write_bytes(good)
-    assert found["what"] == f"built for Slurm 22.05.{micro - 1} where {version} runs"
+    assert found["what"] == f"built for Slurm 22.05.{micro - 1} where {version} is installed"
     assert "Incompatible plugin version" in cluster.log("n1", "slurmd")
     assert "Incompatible plugin version" in found["why"]
     assert done.returncode != 0

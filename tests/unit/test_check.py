@@ -227,6 +227,15 @@ def test_that_a_node_that_slurmctld_sees_otherwise_is_found(
     assert codes(check(controller=controller(**changes))) == ([code] if code else [])
 
 
+def test_that_a_plugin_is_found_before_the_slurm_it_does_not_fit_is_started(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gres.release.installed_version", lambda: "22.05.9")
+    (found,) = check(controller=controller())  # slurmctld, and slurmd here, still run 22.05.8
+    assert found.code == "plugin-release"
+    assert found.what == "built for Slurm 22.05.8 where 22.05.9 is installed"
+
+
 def test_that_values_that_are_not_in_force_are_found(check: Check) -> None:
     old = controller()
     old = Controller({**old.config, "grestypes": "nic"}, old.nodes)
