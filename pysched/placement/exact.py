@@ -313,7 +313,8 @@ class _Search:
             fits &= block.at[:, position, None] < self.gpu_numbers
         keep = self.problem.keep
         if keep:
-            missing = np.bitwise_count(keep & ~(used | 1 << self.gpu_numbers))
+            lacking = keep & ~(used | 1 << self.gpu_numbers)
+            missing = np.add.reduce([lacking >> gpu & 1 for gpu in range(self.problem.gpus)])
             fits &= missing <= self.problem.ranks - depth - 1
         return fits
 
