@@ -1,10 +1,12 @@
-"""Write man pages: of each vgpu command from its --help, of file formats from docs/*.md.
+"""Write man pages: of commands and services from their --help, of file formats from docs/*.md.
 
-Usage: man.py FOLDER
+Usage: man.py FOLDER VGPUD
 """
 
 import inspect
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +19,19 @@ from pysched.cli.main import main
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FORMATS = {"vgpu.conf": ("vgpu.conf", "which slot of GRES vgpu is what"),
            "plan": ("vgpu-plan", "what Slurm's configuration of GPUs is made from")}  # fmt: skip
+# Services: the arguments of Python that print their help, and what they are for.
+SERVICES = {"vgpud": ([], "vGPUs of a node: bindings, memory quotas, GPU time"),
+            "vgpu-agent": (["-m", "pysched.agent"], "topology of a node, placement of its vGPUs"),
+            "vgpu-select": (["-m", "pysched.select"], "checks requests for vGPUs")}  # fmt: skip
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, vgpud: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for words, command in commands(("vgpu",), main):
         (folder / f"{'-'.join(words)}.1").write_text(command_page(words, command))
+    for name, (module, purpose) in SERVICES.items():
+        program = [sys.executable, *module] if module else [vgpud]
+        (folder / f"{name}.8").write_text(service_page(name, purpose, program))
     for source, (name, purpose) in FORMATS.items():
         text = (DOCS / f"{source}.md").read_text()
         (folder / f"{name}.5").write_text(format_page(name, purpose, text))
@@ -88,6 +97,24 @@ def _help(text: str) -> tuple[str, str]:
         else:
             description += _verbatim(line.strip() for line in lines[1:])
     return description, examples
+
+
+# --- pages of services ----------------------------------------------------------------------------
+
+
+def service_page(name: str, purpose: str, program: list[str]) -> str:
+    command = [*program, "--help"]
+    env = {**os.environ, "COLUMNS": "78"}
+    text = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    return "".join(
+        [
+            _title(name, 8),
+            f".SH NAME\n{_escape(name)} \\- {_escape(purpose)}\n",
+            f".SH DESCRIPTION\n{_verbatim(iter(text.splitlines()))}",
+            f".SH FILES\n.I /etc/default/{_escape(name)}\n(options of the service)\n",
+            ".SH SEE ALSO\n.BR vgpu (1),\n.BR vgpu.conf (5)\n",
+        ]
+    )
 
 
 # --- pages of formats -----------------------------------------------------------------------------
@@ -157,4 +184,4 @@ def _escape(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1]), sys.argv[2])

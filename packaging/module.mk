@@ -7,13 +7,22 @@ PYTHON_DATA     := *.py *.j2 *.json *.csv *.conf
 # Commands: NAME=MODULE with a function main.
 PYTHON_COMMANDS := vgpu=pysched.cli.main vgpu-agent=pysched.agent.main vgpu-select=pysched.select.main
 
+# Modules that distributions lack travel with ours.
+PYTHON_BUNDLED := hostlist pynvml
+$(B)/bundled/.made: pyproject.toml | $(B)/.setup
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@$(PY) -c 'import sys, shutil, importlib.util; [shutil.copy(importlib.util.find_spec(name).origin, sys.argv[1]) \
+		for name in sys.argv[2:]]' $(@D) $(PYTHON_BUNDLED)
+	@touch $@
+ALL += $(B)/bundled/.made
+
 # Man pages and shell completion come from the commands themselves.
 PYTHON_SOURCES := $(shell find pysched/cli -name '*.py') packaging/man.py packaging/completion.py docs/plan.md docs/vgpu.conf.md
-$(B)/man/.made: $(PYTHON_SOURCES) | $(B)/.setup
-	@rm -rf $(@D) && PYTHONPATH=$(CURDIR) $(PY) packaging/man.py $(@D)
+$(B)/man/.made: $(PYTHON_SOURCES) $(B)/vgpud $(B)/bundled/.made | $(B)/.setup
+	@rm -rf $(@D) && PYTHONPATH=$(CURDIR):$(B)/bundled $(PY) packaging/man.py $(@D) $(B)/vgpud
 	@touch $@
-$(B)/completion/.made: $(PYTHON_SOURCES) | $(B)/.setup
-	@rm -rf $(@D) && PYTHONPATH=$(CURDIR) $(PY) packaging/completion.py $(@D)
+$(B)/completion/.made: $(PYTHON_SOURCES) $(B)/bundled/.made | $(B)/.setup
+	@rm -rf $(@D) && PYTHONPATH=$(CURDIR):$(B)/bundled $(PY) packaging/completion.py $(@D)
 	@touch $@
 ALL += $(B)/man/.made $(B)/completion/.made
 
@@ -21,19 +30,27 @@ MANDIR     = $(PREFIX)/share/man
 COMPLETION = share/bash-completion/completions/vgpu share/zsh/site-functions/_vgpu \
 	share/fish/vendor_completions.d/vgpu.fish
 
+# Options of the services: Debian's place; elsewhere it is called sysconfig.
+DEFAULTDIR ?= $(SYSCONFDIR)/default
+TMPFILES    = $(PREFIX)/lib/tmpfiles.d/slurm-vgpu.conf
 UNITDIR    = $(PREFIX)/lib/systemd/system
-DOCDIR     = $(PREFIX)/share/doc/slurm-vgpu
 UNITS     := $(patsubst packaging/systemd/%.in,%,$(wildcard packaging/systemd/*.in))
-UNIT_PATHS = -e 's|@BINDIR@|$(PREFIX)/bin|; s|@SBINDIR@|$(PREFIX)/sbin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|; s|@DOCDIR@|$(DOCDIR)|'
+UNIT_PATHS = -e 's|@BINDIR@|$(PREFIX)/bin|; s|@SBINDIR@|$(PREFIX)/sbin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|; \
+	s|@DEFAULTDIR@|$(DEFAULTDIR)|'
 
-INSTALL_FOLDERS += $(PREFIX)/bin $(PYTHONLIB) $(UNITDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(SYSCONFDIR) \
+INSTALL_FOLDERS += $(PREFIX)/bin $(PYTHONLIB) $(UNITDIR) $(addprefix $(MANDIR)/,man1 man5 man8) \
+	$(SYSCONFDIR) $(DEFAULTDIR) $(dir $(TMPFILES)) \
 	$(addprefix $(PREFIX)/,$(dir $(COMPLETION)))
 
 install::
 	@for unit in $(UNITS); do \
 		sed $(UNIT_PATHS) packaging/systemd/$$unit.in >"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
 	done
-	@for page in $(B)/man/*.[15]; do \
+	@for file in packaging/default/*; do \
+		target="$(DESTDIR)$(DEFAULTDIR)/$${file##*/}"; test -e "$$target" || install -m 644 $$file "$$target" || exit; \
+	done
+	@install -m 644 packaging/tmpfiles.conf "$(DESTDIR)$(TMPFILES)"
+	@for page in $(B)/man/*.[158]; do \
 		install -D -m 644 $$page "$(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}" || exit; \
 	done
 	@for file in $(COMPLETION); do \
@@ -43,6 +60,7 @@ install::
 	@for file in $$(cd $(CURDIR) && find $(PYTHON_PACKAGES) -type f \( -false $(PYTHON_DATA:%=-o -name '%') \)); do \
 		install -D -m 644 $$file "$(DESTDIR)$(PYTHONLIB)/$$file" || exit; \
 	done
+	@install -m 644 $(PYTHON_BUNDLED:%=$(B)/bundled/%.py) "$(DESTDIR)$(PYTHONLIB)"
 	@printf '{"pkglibdir": "%s", "datadir": "%s", "sysconfdir": "%s"}\n' "$(PKGLIBDIR)" "$(DATADIR)" "$(SYSCONFDIR)" \
 		>"$(DESTDIR)$(PYTHONLIB)/pysched/install.json"
 	@for command in $(PYTHON_COMMANDS); do \
@@ -55,11 +73,20 @@ install::
 	@install -m 000 /dev/null "$(DESTDIR)$(DATADIR)/covered"
 	@test -e "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || install -m 644 /dev/null "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"
 
-# An empty ld.so.preload may be ours; one with a line is the site's.
+# Options that were changed stay. An empty ld.so.preload may be ours; one with a line is the site's.
 uninstall::
 	rm -f $(foreach unit,$(UNITS),"$(DESTDIR)$(UNITDIR)/$(unit)")
-	rm -f "$(DESTDIR)$(MANDIR)"/man1/vgpu*.1 "$(DESTDIR)$(MANDIR)"/man5/vgpu*.5
+	rm -f "$(DESTDIR)$(TMPFILES)"
+	@for file in packaging/default/*; do \
+		target="$(DESTDIR)$(DEFAULTDIR)/$${file##*/}"; ! cmp -s $$file "$$target" || rm -f "$$target"; \
+	done
+	rm -f "$(DESTDIR)$(MANDIR)"/man[158]/vgpu*.[158]
 	rm -f $(COMPLETION:%="$(DESTDIR)$(PREFIX)/%")
 	rm -rf "$(DESTDIR)$(PYTHONLIB)"
 	rm -f $(foreach command,$(PYTHON_COMMANDS),"$(DESTDIR)$(PREFIX)/bin/$(firstword $(subst =, ,$(command)))")
 	@test -s "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || rm -f "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"
+
+# Packages, in build/deb/SUITE; of another suite than this machine's: make deb SUITE=trixie.
+.PHONY: deb
+deb: all
+	@packaging/deb.sh $(SUITE)

@@ -5,26 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 
-packages=(
-    gcc make libc6-dev python3-venv python3-dev clang-format clang-14 libclang-rt-14-dev valgrind
-    slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge
+packaging/apt.sh \
+    gcc make libc6-dev python3-venv python3-dev clang-format clang-14 libclang-rt-14-dev valgrind \
+    slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge \
     lua5.1 lua-socket lua-check util-linux iproute2 procps
-)
-missing=()
-for package in "${packages[@]}"; do
-    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
-done
-if ((${#missing[@]})); then
-    if ((EUID != 0)); then
-        echo "setup: these Debian packages are missing and need root to install: ${missing[*]}" >&2
-        exit 2
-    fi
-    echo "setup: installing ${missing[*]}"
-    # Services must not start on a machine that only builds and tests.
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q
-    apt-get install -q -y --no-install-recommends "${missing[@]}"
-fi
 
 [[ -x $venv/bin/python ]] || /usr/bin/python3 -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[build,test]'
