@@ -106,7 +106,7 @@ def test_that_nothing_is_told_without_need(
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("man")
-    MAN["write"](folder)
+    MAN["write"](folder, str(ROOT / "build" / "vgpud"))
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
