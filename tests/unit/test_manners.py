@@ -112,6 +112,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_that_every_command_and_format_has_a_page(pages: dict[str, str]) -> None:
     expected = {f"{'-'.join(words)}.1" for words in COMMANDS} | {"vgpu.conf.5", "vgpu-plan.5"}
+    expected |= {"vgpud.8", "vgpu-agent.8", "vgpu-select.8"}
     assert set(pages) == expected
 
 
@@ -126,7 +127,7 @@ def test_that_a_page_has_every_option(words: tuple[str, ...], pages: dict[str, s
 
 
 def test_that_no_text_is_taken_for_a_request(pages: dict[str, str]) -> None:
-    requests = {"TH", "SH", "PP", "TP", "IP", "B", "BR", "RS", "RE", "nf", "fi"}
+    requests = {"TH", "SH", "PP", "TP", "IP", "B", "I", "BR", "RS", "RE", "nf", "fi"}
     for page in pages.values():
         used = {line[1:].split(" ")[0] for line in page.splitlines() if line.startswith(".")}
         assert used <= requests
