@@ -216,8 +216,12 @@ def solve(problem: Problem, always: bool) -> tuple[list[tuple[int, ...]], bool]:
     solution = exact.solve(problem, SCALE, None if always else BUDGET)
     if solution.proven:
         return solution.mappings, True
-    from pysched.placement import heuristic  # noqa: PLC0415 (scipy loads slowly, and few need it)
-
+    try:
+        from pysched.placement import heuristic  # noqa: PLC0415 (scipy loads slowly, few need it)
+    except ModuleNotFoundError as error:  # Debian's package only recommends SciPy
+        if solution.mappings:
+            return solution.mappings, False
+        raise PlacementError(f"{error.name} is not installed: so many ranks need it") from None
     return heuristic.solve(problem, SCALE, solution.mappings, BUDGET), False
 
 
