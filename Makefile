@@ -103,4 +103,6 @@ uninstall::
 clean:
 	rm -rf $(B)/obj $(filter-out $(B)/venv $(B)/.setup,$(wildcard $(B)/*))
 
--include $(shell find $(B) -type f -name '*.d' -not -path '*/venv/*' 2>/dev/null)
+# Not what lies below for other ends: a whole Debian has files called *.d, too.
+-include $(shell find $(B) $(foreach other,venv roots deb rpm,-path $(B)/$(other) -prune -o) \
+	-type f -name '*.d' -print 2>/dev/null)

@@ -35,7 +35,7 @@ def hard(seed: int) -> tuple[Topology, Request]:
 @pytest.mark.usefixtures("no_scipy")
 def test_that_many_ranks_without_scipy_are_refused_with_a_sentence() -> None:
     topology, asked = hard(1)
-    with pytest.raises(PlacementError, match="^scipy.* is not installed"):
+    with pytest.raises(PlacementError, match=r"^scipy.* is not installed"):
         engine.place(topology, {gpu: {"": 1} for gpu in range(RANKS)}, asked)
 
 
