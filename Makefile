@@ -6,6 +6,7 @@
 #   make lint       clang-format, ruff, mypy, luacheck
 #   make bench      measured promises, each beside its baseline
 #   make soak fuzz  the long tests
+#   make wheel      the Python part as wheel and sdist into build/dist/
 #   make deb        Debian packages into build/deb/ (SUITE= for another release of Debian)
 #   make install    DESTDIR= PREFIX= LIBDIR= SYSCONFDIR= PYTHON= are honoured; `make uninstall` undoes it
 #

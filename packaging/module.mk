@@ -86,6 +86,13 @@ uninstall::
 	rm -f $(foreach command,$(PYTHON_COMMANDS),"$(DESTDIR)$(PREFIX)/bin/$(firstword $(subst =, ,$(command)))")
 	@test -s "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload" || rm -f "$(DESTDIR)$(SYSCONFDIR)/ld.so.preload"
 
+# The Python part alone, for hosts that only plan or look: wheel and sdist.
+DIST ?= $(B)/dist
+.PHONY: wheel
+wheel: setup
+	@rm -rf $(DIST) && $(PY) -m build --outdir $(DIST) . >$(B)/wheel.log 2>&1 || { cat $(B)/wheel.log >&2; exit 1; }
+	@ls $(DIST)/*
+
 # Packages, in build/deb/SUITE; of another suite than this machine's: make deb SUITE=trixie.
 .PHONY: deb
 deb: all
