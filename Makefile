@@ -8,6 +8,7 @@
 #   make soak fuzz  the long tests
 #   make wheel      the Python part as wheel and sdist into build/dist/
 #   make deb        Debian packages into build/deb/ (SUITE= for another release of Debian)
+#   make SLURM_PREFIX=/opt/slurm   for a Slurm that you have built; without, pkg-config's slurm.pc or the system's
 #   make install    DESTDIR= PREFIX= LIBDIR= SYSCONFDIR= PYTHON= are honoured; `make uninstall` undoes it
 #
 # Each folder with C code has a module.mk that adds its targets to $(ALL); nothing is built outside build/.
@@ -17,8 +18,13 @@ SYSCONFDIR ?= /etc
 LIBDIR     ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch)
 PKGLIBDIR   = $(LIBDIR)/slurm-vgpu
 DATADIR     = $(PREFIX)/share/slurm-vgpu
+# A Slurm that the site has built itself: by prefix, else as pkg-config knows it, else where the compiler looks.
 SLURM_PREFIX ?=
-SLURM_CFLAGS ?= $(if $(SLURM_PREFIX),-I$(SLURM_PREFIX)/include)
+PKG_CONFIG ?= pkg-config
+SLURM_CFLAGS ?= $(if $(SLURM_PREFIX),-I$(SLURM_PREFIX)/include,$(shell $(PKG_CONFIG) --cflags slurm 2>/dev/null))
+# Its headers are not ours to warn about.
+SLURM_INCLUDE = $(patsubst -I%,-isystem %,$(SLURM_CFLAGS))
+SLURM_PLUGINDIR ?= $(if $(SLURM_PREFIX),$(SLURM_PREFIX)/lib/slurm)
 
 B      := build
 VENV   := $(B)/venv

@@ -4,7 +4,10 @@ import re
 import shutil
 import subprocess
 
+from pysched import paths
+
 _PROGRAMS = ("slurmctld", "slurmd")
+_FOLDERS = f"{paths.SLURM_PREFIX}/sbin:/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 _RELEASE = re.compile(r"(2[0-9])\.(0[1-9]|1[0-2])(?:\.[0-9]+)?")
 
 
@@ -25,7 +28,7 @@ def installed() -> str | None:
 def installed_version() -> str | None:
     """The version installed on this machine, such as 22.05.8."""
     for program in _PROGRAMS:
-        path = shutil.which(program, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+        path = shutil.which(program, path=_FOLDERS)
         if path is None:
             continue
         done = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=10, check=False)

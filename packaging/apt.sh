@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install those of some Debian packages that are missing, as root. Usage: packaging/apt.sh PACKAGE...
 set -euo pipefail
+command -v dpkg-query >/dev/null || { echo "setup: this is no Debian; needed are what it calls $*"; exit 0; }
 missing=()
 for package; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")

@@ -61,11 +61,12 @@ install::
 		install -D -m 644 $$file "$(DESTDIR)$(PYTHONLIB)/$$file" || exit; \
 	done
 	@install -m 644 $(PYTHON_BUNDLED:%=$(B)/bundled/%.py) "$(DESTDIR)$(PYTHONLIB)"
-	@printf '{"pkglibdir": "%s", "datadir": "%s", "sysconfdir": "%s"}\n' "$(PKGLIBDIR)" "$(DATADIR)" "$(SYSCONFDIR)" \
+	@printf '{"pkglibdir": "%s", "datadir": "%s", "sysconfdir": "%s", "slurm_prefix": "%s", "slurm_plugindir": "%s"}\n' \
+		"$(PKGLIBDIR)" "$(DATADIR)" "$(SYSCONFDIR)" "$(SLURM_PREFIX)" "$(SLURM_PLUGINDIR)" \
 		>"$(DESTDIR)$(PYTHONLIB)/pysched/install.json"
 	@for command in $(PYTHON_COMMANDS); do \
 		target="$(DESTDIR)$(PREFIX)/bin/$${command%%=*}"; \
-		sed -e 's|@PYTHON@|$(PYTHON)|; s|@PYTHONLIB@|$(PYTHONLIB)|' -e "s|@MODULE@|$${command#*=}|" \
+		sed -e 's|@PYTHON@|$(PYTHON)|; s|@PYTHONLIB@|$(PYTHONLIB)|; s|@SLURM_PREFIX@|$(SLURM_PREFIX)|' -e "s|@MODULE@|$${command#*=}|" \
 			packaging/python-command.in >"$$target" && chmod 755 "$$target" || exit; \
 	done
 	@install -d "$(DESTDIR)$(DATADIR)/slots"

@@ -5,9 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 
+# Tests run Debian's Slurm; a site that builds for one of its own (make SLURM_PREFIX=) does not get it.
+slurm=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge)
+[[ ${SLURM_PREFIX:-} ]] && slurm=()
+
 packaging/apt.sh \
     gcc make libc6-dev python3-venv python3-dev clang-format clang-14 libclang-rt-14-dev valgrind \
-    slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge \
+    "${slurm[@]}" \
     lua5.1 lua-socket lua-check util-linux iproute2 procps
 
 [[ -x $venv/bin/python ]] || /usr/bin/python3 -m venv "$venv"

@@ -22,4 +22,5 @@ SYSCONFDIR = Path(_PATHS.get("sysconfdir", "/etc"))
 SLOTS_DIR = DATADIR / "slots"
 VGPU_CONF = SYSCONFDIR / "slurm" / "vgpu.conf"
 RUNTIME_DIR = Path("/run/vgpu")
-SLURM_PLUGINS = Path(f"/usr/lib/{_MULTIARCH}/slurm-wlm")
+SLURM_PREFIX = Path(_PATHS.get("slurm_prefix") or "/usr")
+SLURM_PLUGINS = Path(_PATHS.get("slurm_plugindir") or f"/usr/lib/{_MULTIARCH}/slurm-wlm")

@@ -2,7 +2,15 @@
 SLURM_COMMON_OBJ := $(B)/slurm_plugins/node.o
 GRES_OBJ := $(B)/slurm_plugins/gres_vgpu.o $(SLURM_COMMON_OBJ)
 
-$(B)/slurm_plugins/%.o: ALL_CFLAGS += $(SLURM_CFLAGS)
+# What was built for other headers is built again.
+$(B)/slurm-headers: FORCE | $(B)/.setup
+	found=$$(packaging/slurm-headers.sh $(CC) $(SLURM_CFLAGS)) && found="$$found $(SLURM_CFLAGS)" && \
+		{ [ "$$(cat $@ 2>/dev/null)" = "$$found" ] || { echo "$$found" >$@; echo "  for Slurm $$found"; }; }
+.PHONY: FORCE
+FORCE:
+
+$(GRES_OBJ): $(B)/slurm-headers
+$(B)/slurm_plugins/%.o: ALL_CFLAGS += $(SLURM_INCLUDE)
 # Hooks whose arguments are of no interest.
 $(B)/slurm_plugins/gres_vgpu.o: ALL_CFLAGS += -Wno-unused-parameter
 

@@ -6,7 +6,8 @@ SPANK_SRC := $(SPANK_PURE_SRC) $(addprefix spank/plugin/,controller.c dispatch.c
 UNIT_SRC += $(SPANK_PURE_SRC)
 SPANK_OBJ := $(SPANK_SRC:%.c=$(B)/%.o)
 
-$(B)/spank/plugin/%.o: ALL_CFLAGS += $(SLURM_CFLAGS) -Islurm_plugins
+$(SPANK_OBJ): $(B)/slurm-headers
+$(B)/spank/plugin/%.o: ALL_CFLAGS += $(SLURM_INCLUDE) -Islurm_plugins
 # Slurm hands every hook the same arguments.
 $(B)/spank/plugin/dispatch.o $(B)/spank/plugin/step.o: ALL_CFLAGS += -Wno-unused-parameter
 
