@@ -12,7 +12,7 @@ slurm=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge)
 packaging/apt.sh \
     gcc make libc6-dev python3-venv python3-dev clang-format clang-14 libclang-rt-14-dev valgrind \
     "${slurm[@]}" \
-    lua5.1 lua-socket lua-check util-linux iproute2 procps
+    lua5.1 lua-socket lua-check util-linux iproute2 procps systemd
 
 [[ -x $venv/bin/python ]] || /usr/bin/python3 -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[build,test]'

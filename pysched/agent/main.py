@@ -107,7 +107,7 @@ class Agent:
         server.start()
         systemd.ready()
         self.report(topology)
-        while not end.wait(self.options.interval) and server.is_alive():
+        while not systemd.wait(end, self.options.interval) and server.is_alive():
             systemd.alive()
             self.report(self.look())
         server.close()

@@ -32,7 +32,7 @@ def run(service: Service, socket: Path, interval: float) -> None:
         start = time.monotonic()
         service.renew()
         # A large cluster takes long to read, for slurmctld too: that is not to be its main work.
-        if end.wait(max(interval, REST * (time.monotonic() - start))):
+        if systemd.wait(end, max(interval, REST * (time.monotonic() - start))):
             break
     server.close()
 

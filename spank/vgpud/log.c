@@ -1,5 +1,7 @@
-/* log.c - one line per event on stderr. */
+/* log.c - one line per event, to the journal or on stderr. */
 #include "log.h"
+
+#include "journal.h"
 
 #include "proto/wire.h"
 
@@ -13,34 +15,39 @@ static bool for_journal;
 void log_init(void)
 {
     for_journal = getenv("JOURNAL_STREAM") != NULL;
+    journal_open();
     setvbuf(stderr, NULL, _IOLBF, 1024);
 }
 
-static void write_line(enum log_level level, const char *about, const char *format, va_list args)
+/* step: "5.0" and so on, or NULL. */
+static void write_line(enum log_level level, uint32_t job, const char *step, const char *format,
+                       va_list args)
 {
     char text[1024];
-    vsnprintf(text, sizeof text, format, args);
+    int n = step ? snprintf(text, sizeof text, "job %s: ", step) : 0;
+    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    if (journal_send((int)level, text, job, step))
+        return;
     if (for_journal)
-        fprintf(stderr, "<%d>%s%s\n", level, about, text);
+        fprintf(stderr, "<%d>%s\n", level, text);
     else
-        fprintf(stderr, "vgpud: %s%s\n", about, text);
+        fprintf(stderr, "vgpud: %s\n", text);
 }
 
 void log_line(enum log_level level, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(level, "", format, args);
+    write_line(level, 0, NULL, format, args);
     va_end(args);
 }
 
 void log_step(enum log_level level, uint32_t job, uint32_t step, const char *format, ...)
 {
-    char name[24], about[40];
+    char name[24];
     va_list args;
-    snprintf(about, sizeof about, "job %s: ", step_name(job, step, name));
     va_start(args, format);
-    write_line(level, about, format, args);
+    write_line(level, job, step_name(job, step, name), format, args);
     va_end(args);
 }
 

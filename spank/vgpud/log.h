@@ -1,4 +1,5 @@
-/* log.h - one line per event on stderr, with the job and step it is about. */
+/* log.h - one line per event, with the job and step it is about: to the journal, in fields of their
+ * own, where stderr is the journal; else on stderr. */
 #ifndef VGPUD_LOG_H
 #define VGPUD_LOG_H
 
@@ -7,7 +8,8 @@
 /* The priorities of syslog. */
 enum log_level { LOG_ERR = 3, LOG_WARNING = 4, LOG_INFO = 6 };
 
-/* Call once at start: below systemd each line gets its priority in the form that journald reads. */
+/* Call once at start. If below systemd the journal's socket cannot be reached, each line gets its
+ * priority in the form that journald reads. */
 void log_init(void);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

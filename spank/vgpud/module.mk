@@ -1,6 +1,6 @@
 # vgpud: the node daemon. The pure parts are checked by tests/unit.
 VGPUD_PURE := $(addprefix spank/vgpud/,binding.c pages.c state.c loop.c proc.c fate.c arbiter.c leases.c)
-VGPUD_SRC  := $(VGPUD_PURE) $(addprefix spank/vgpud/,main.c daemon.c log.c notify.c nvml.c sampler.c gpus.c \
+VGPUD_SRC  := $(VGPUD_PURE) $(addprefix spank/vgpud/,main.c daemon.c journal.c log.c notify.c nvml.c sampler.c gpus.c \
 	takeup.c listener.c conn.c waiters.c root_requests.c step_requests.c bind.c vgpu.c step.c process.c \
 	owner.c backstop.c gputime.c)
 VGPUD_LIBS := -lm -ldl -lpthread
