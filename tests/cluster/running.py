@@ -61,9 +61,13 @@ class Held:
 class RunningCluster:
     """One `minicluster run`; its nodes are n1, n2, ... unless its plan says otherwise."""
 
-    def __init__(self, *options: str) -> None:
-        """Start it with these options of `minicluster run` and wait until jobs can run."""
-        command = [str(MINICLUSTER), "run", *options, "--", "sh", "-c", "echo ready; exec cat"]
+    def __init__(self, *options: str, enter: Sequence[str] = ()) -> None:
+        """Start it with these options of `minicluster run` and wait until jobs can run.
+
+        ``enter`` is a command that runs another one where the cluster is to be.
+        """
+        runner = [*enter, str(MINICLUSTER)]
+        command = [*runner, "run", *options, "--", "sh", "-c", "echo ready; exec cat"]
         self._runner = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

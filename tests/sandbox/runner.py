@@ -32,6 +32,7 @@ class Sandbox:
 
     runner: str  # name of the program, for errors
     machine: gpus.Machine
+    installed: bool = False  # the suite is on the machine already
     with_cgroups: bool = False  # a cgroup of its own, in which it may make others
 
     def run(self, body: Callable[[], int]) -> int:
@@ -99,7 +100,8 @@ class Sandbox:
 
     def _set_up(self) -> None:
         filesystem.stage()
-        suite.install(STAGE)
+        if not self.installed:
+            suite.install(STAGE)
         suite.install_driver(STAGE)
         suite.link_runners(STAGE)
         filesystem.lay()

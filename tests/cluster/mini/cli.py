@@ -80,6 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         "--user", metavar="NAME", choices=users.NAMES,
         help="run the command as alice, bob, user1 ... user8",
     )  # fmt: skip
+    run.add_argument(
+        "--installed",
+        action="store_true",
+        help="with the suite that is installed on this machine, not with what is built here",
+    )
     run.add_argument("command", nargs="+", metavar="COMMAND", help="runs with SLURM_CONF set")
 
     ctl = commands.add_parser(
@@ -94,7 +99,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     cluster = _cluster(options)
-    sandbox = Sandbox("minicluster", cluster.machine, with_cgroups=options.cgroup)
+    sandbox = Sandbox(
+        "minicluster",
+        cluster.machine,
+        with_cgroups=options.cgroup,
+        installed=options.installed,
+    )
     return sandbox.run(lambda: _body(cluster, options.command, options.user))
 
 
