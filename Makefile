@@ -8,6 +8,7 @@
 #   make soak fuzz  the long tests
 #   make wheel      the Python part as wheel and sdist into build/dist/
 #   make deb        Debian packages into build/deb/ (SUITE= for another release of Debian)
+#   make rpm        RPM packages for the family of EL9 into build/rpm/
 #   make SLURM_PREFIX=/opt/slurm   for a Slurm that you have built; without, pkg-config's slurm.pc or the system's
 #   make install    DESTDIR= PREFIX= LIBDIR= SYSCONFDIR= PYTHON= are honoured; `make uninstall` undoes it
 #

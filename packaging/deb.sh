@@ -6,27 +6,20 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$(. /etc/os-release && echo "$VERSION_CODENAME")
 suite=${1:-$here}
-out=build/deb/$suite
+out=$(realpath -m "${DEB_DIR:-build/deb}/$suite")
+copy=$out/source
 declare -A tags=([bookworm]=deb12 [trixie]=deb13)
 tag=${tags[$suite]:-}
-[[ $tag ]] || { echo "deb: packages are built for ${!tags[*]}, not for $suite" >&2; exit 2; }
+[[ $tag ]] || { echo "deb: packages are built for bookworm and trixie, not for $suite" >&2; exit 2; }
 
 needs=$(sed -n '/^Build-Depends:/,/^$/{s/^ \(.*\),$/\1/p}' packaging/debian/control | sed 's/ .*//; s/^debhelper-compat/debhelper/')
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 date=$(date -R -u -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")
 maintainer="${DEBFULLNAME:-slurm-vgpu maintainers} <${DEBEMAIL:-slurm-vgpu@localhost}>"
 
-# The copy: what is committed or would be, and what Debian main lacks.
-copy=$out/source
 rm -rf "$out"
-mkdir -p "$copy/build"
-git ls-files -co --exclude-standard -z | while IFS= read -r -d '' file; do
-    [[ -e $file ]] && printf '%s\0' "$file"
-done | xargs -0 cp --parents --target-directory "$copy"
+packaging/copy-source.sh "$copy" hostlist pynvml
 cp -r packaging/debian "$copy/debian"
-cp -r build/bundled "$copy/build/"
-cp -rL build/venv/include-cuda "$copy/build/include-cuda"
-touch "$copy/build/.setup"
 cat - "packaging/debian/changelog" >"$copy/debian/changelog" <<END
 slurm-vgpu ($version-1~$tag) $suite; urgency=medium
 
@@ -37,13 +30,13 @@ slurm-vgpu ($version-1~$tag) $suite; urgency=medium
 END
 sed -i "s/^Maintainer:.*/Maintainer: $maintainer/" "$copy/debian/control"
 
-build="cd $PWD/$copy && dpkg-buildpackage --build=binary --no-sign"
+build="cd $copy && dpkg-buildpackage --build=binary --no-sign"
 if [[ $suite = "$here" ]]; then
     packaging/apt.sh dpkg-dev $needs # shellcheck disable=SC2086
     bash -c "$build"
 else
     build/venv/bin/python -m tests.roots run --suite "$suite" --packages "build-essential,${needs//$'\n'/,}" \
-        --bind "$PWD/$out:$PWD/$out" -- bash -c "$build"
+        --bind "$out:$out" -- bash -c "$build"
 fi >"$out/build.log" 2>&1 || { tail -n 30 "$out/build.log" >&2; echo "deb: the build failed; see $out/build.log" >&2; exit 1; }
 rm -rf "$copy"
 ls "$out"/*.deb

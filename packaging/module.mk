@@ -10,9 +10,7 @@ PYTHON_COMMANDS := vgpu=pysched.cli.main vgpu-agent=pysched.agent.main vgpu-sele
 # Modules that distributions lack travel with ours.
 PYTHON_BUNDLED := hostlist pynvml
 $(B)/bundled/.made: pyproject.toml | $(B)/.setup
-	@rm -rf $(@D) && mkdir -p $(@D)
-	@$(PY) -c 'import sys, shutil, importlib.util; [shutil.copy(importlib.util.find_spec(name).origin, sys.argv[1]) \
-		for name in sys.argv[2:]]' $(@D) $(PYTHON_BUNDLED)
+	@$(PY) packaging/bundle.py $(@D) $(PYTHON_BUNDLED)
 	@touch $@
 ALL += $(B)/bundled/.made
 
@@ -60,7 +58,9 @@ install::
 	@for file in $$(cd $(CURDIR) && find $(PYTHON_PACKAGES) -type f \( -false $(PYTHON_DATA:%=-o -name '%') \)); do \
 		install -D -m 644 $$file "$(DESTDIR)$(PYTHONLIB)/$$file" || exit; \
 	done
-	@install -m 644 $(PYTHON_BUNDLED:%=$(B)/bundled/%.py) "$(DESTDIR)$(PYTHONLIB)"
+	@for file in $$(cd $(B)/bundled && find . -type f ! -name .made); do \
+		install -D -m 644 $(B)/bundled/$$file "$(DESTDIR)$(PYTHONLIB)/$$file" || exit; \
+	done
 	@printf '{"pkglibdir": "%s", "datadir": "%s", "sysconfdir": "%s", "slurm_prefix": "%s", "slurm_plugindir": "%s"}\n' \
 		"$(PKGLIBDIR)" "$(DATADIR)" "$(SYSCONFDIR)" "$(SLURM_PREFIX)" "$(SLURM_PLUGINDIR)" \
 		>"$(DESTDIR)$(PYTHONLIB)/pysched/install.json"
@@ -98,3 +98,8 @@ wheel: setup
 .PHONY: deb
 deb: all
 	@packaging/deb.sh $(SUITE)
+
+# Packages for the family of EL9, in build/rpm.
+.PHONY: rpm
+rpm: all
+	@packaging/rpm.sh

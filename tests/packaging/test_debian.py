@@ -29,9 +29,10 @@ def suite(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def packages(suite: str) -> Path:
-    make("deb", f"SUITE={suite}")
-    return ROOT / "build" / "deb" / suite
+def packages(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deb")
+    make("deb", f"SUITE={suite}", f"DEB_DIR={folder}")
+    return folder / suite
 
 
 @pytest.fixture(scope="module")
