@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 venv=$1
 
 # Tests run Debian's Slurm; a site that builds for one of its own (make SLURM_PREFIX=) does not get it.
-slurm=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge)
+slurm=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev libpam-slurm-adopt munge)
 [[ ${SLURM_PREFIX:-} ]] && slurm=()
 
 packaging/apt.sh \

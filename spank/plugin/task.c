@@ -15,14 +15,16 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define HEAD_START_MS 100
 #define LEAD_MS       12000  /* longer than anything that task 0 may wait for */
 #define ENV_VALUE_MAX 131072 /* the kernel takes no longer one */
 
-static const struct vgpud_patience fate_patience = {.start_ms = 200, .answer_ms = 200};
+/* vgpud may be restarting when a step that it ended is over; for others that is not worth a wait.
+ */
+static const struct vgpud_patience fate_patience = {.start_ms = 200, .answer_ms = 1000};
+static const struct vgpud_patience others_patience = {.start_ms = 0, .answer_ms = 1000};
 
 static uint32_t local_task(spank_t spank)
 {
@@ -31,18 +33,24 @@ static uint32_t local_task(spank_t spank)
                                                                                  : 0;
 }
 
+/* Tell the user before the task's end is told. To srun the two come on two ways, and when all tasks
+ * have ended slurmstepd throws away what it has not passed on yet: let the sentence be first. */
+static void say_first(const struct vgpu_plugin *plugin, vgpu_error_t *text)
+{
+    sentence_name_node(text, plugin->node);
+    slurm_error("vgpu: %s", text->text);
+    if (plugin->step.step != SLURM_BATCH_SCRIPT)
+        clock_sleep_ms(HEAD_START_MS);
+}
+
 /* --- task_init_privileged --------------------------------------------------------------------- */
 
 /* An exit here fails the task and nothing else: an error from a hook would, on some releases, look
  * like success or drain the node. */
 __attribute__((noreturn)) static void end_task(const struct vgpu_plugin *plugin, vgpu_error_t *why)
 {
-    sentence_name_node(why, plugin->node);
-    slurm_error("vgpu: %s", why->text);
+    say_first(plugin, why);
     lead_say(plugin->step.lead, LEAD_STOP);
-    /* To srun the sentence and the news of the exit come on two ways: let the sentence be first. */
-    if (plugin->step.step != SLURM_BATCH_SCRIPT)
-        clock_sleep_ms(HEAD_START_MS);
     _exit(1);
 }
 
@@ -202,24 +210,24 @@ int step_task(struct vgpu_plugin *plugin, spank_t spank)
 
 /* --- task_exit -------------------------------------------------------------------------------- */
 
-/* If vgpud ended the step, the job's output says why. */
+/* If vgpud ended the step, the job's output says why. A shell whose child was killed first may have
+ * ended by itself, so any end but success is asked about; and a step without vGPUs may have been
+ * where it must not. */
 int step_task_exit(struct vgpu_plugin *plugin, spank_t spank)
 {
     struct vgpu_step *step = &plugin->step;
     struct vgpu_status_reply reply;
     char socket[VGPU_PATH_MAX];
     int status = 0;
-    if (step->fate_told || step->bound.n_vgpus == 0 ||
-        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
-        !WIFSIGNALED(status))
+    if (step->fate_told || !step->conf || step->conf->n_slots == 0 ||
+        spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || status == 0)
         return ESPANK_SUCCESS;
     plugin_socket(plugin, VGPUD_SOCKET, socket);
-    if (vgpud_tell(socket, fate_patience, VGPU_STEP_FATE, step->job, step->step, &reply, NULL) ==
-            0 &&
+    if (vgpud_tell(socket, step->bound.n_vgpus > 0 ? fate_patience : others_patience,
+                   VGPU_STEP_FATE, step->job, step->step, &reply, NULL) == 0 &&
         reply.status == VGPU_OK && *reply.error.text) {
         reply.error.text[sizeof reply.error.text - 1] = '\0';
-        sentence_name_node(&reply.error, plugin->node);
-        slurm_error("vgpu: %s", reply.error.text);
+        say_first(plugin, &reply.error);
         step->fate_told = true;
     }
     return ESPANK_SUCCESS;

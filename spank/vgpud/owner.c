@@ -76,21 +76,20 @@ static size_t job_part(const char *group)
     return (size_t)(strrchr(group, '/') - group);
 }
 
+/* Version 1 may have slurmstepd itself in the group of its job only, and that in one hierarchy. */
 static bool by_cgroup(const struct daemon *daemon, pid_t pid, struct owner *owner)
 {
-    char theirs[MAX_CGROUP], known[MAX_CGROUP];
+    char theirs[MAX_CGROUP];
     proc_step_cgroup(pid, theirs, sizeof theirs);
     if (!*theirs)
         return false;
     *owner = (struct owner){OWNER_OTHER, 0, VGPU_NO_STEP};
     for (const struct step *step = daemon->steps; step; step = step->next) {
-        proc_step_cgroup(step->record->holder, known, sizeof known);
-        if (strcmp(theirs, known) == 0) {
+        if (proc_in_cgroup(step->record->holder, theirs, strlen(theirs))) {
             *owner = owner_of_step(step);
             return true;
         }
-        if (*known && job_part(known) == job_part(theirs) &&
-            strncmp(theirs, known, job_part(known)) == 0)
+        if (proc_in_cgroup(step->record->holder, theirs, job_part(theirs)))
             *owner = (struct owner){OWNER_JOB, step->record->job, VGPU_NO_STEP};
     }
     return true;

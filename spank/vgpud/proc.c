@@ -138,6 +138,24 @@ void proc_step_cgroup(pid_t pid, char *path, size_t size)
         proc_parse_step_cgroup(text, path, size);
 }
 
+bool proc_parse_in_cgroup(const char *text, const char *path, size_t length)
+{
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *group = line + strcspn(line, "/\n");
+        if (strncmp(group, path, length) == 0 && strchr("/\n", group[length]))
+            return true;
+    }
+    return false;
+}
+
+bool proc_in_cgroup(pid_t pid, const char *path, size_t length)
+{
+    char text[4096];
+    return length > 0 && read_text(pid, "cgroup", text, sizeof text) >= 0 &&
+           proc_parse_in_cgroup(text, path, length);
+}
+
 static bool parse_step(const char *text, uint32_t *step)
 {
     static const struct {

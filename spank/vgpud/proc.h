@@ -44,6 +44,13 @@ void proc_step_cgroup(pid_t pid, char *path, size_t size);
 /* The same from the text of /proc/PID/cgroup, which is changed. */
 void proc_parse_step_cgroup(char *text, char *path, size_t size);
 
+/* Is the process, in any hierarchy, in the control group that the first `length` characters of path
+ * name, or below it? */
+bool proc_in_cgroup(pid_t pid, const char *path, size_t length);
+
+/* The same from the text of /proc/PID/cgroup. */
+bool proc_parse_in_cgroup(const char *text, const char *path, size_t length);
+
 /* "slurmstepd: [5.batch]" -> job and step. */
 bool proc_parse_stepd_title(const char *text, uint32_t *job, uint32_t *step);
 

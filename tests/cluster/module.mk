@@ -21,4 +21,16 @@ $(PROGRAMS_DIR)/static: $(PROGRAMS_OBJ)/static.o
 	@mkdir -p $(@D)
 	$(CC) -static $(LDFLAGS) -o $@ $<
 
-ALL += $(PROGRAMS_DIR)/static $(PROGRAMS:%=$(PROGRAMS_DIR)/%) $(PROGRAMS:%=$(PROGRAMS_DIR)/%-linked)
+# Past the shim: one without a dynamic loader, which has the simulator's device interface in it; one that finds the
+# driver's functions by itself.
+BARE_PARTS := state account timeline ipc_event machine
+$(PROGRAMS_OBJ)/bare.o: ALL_CFLAGS += -Itests
+$(PROGRAMS_DIR)/bare: $(PROGRAMS_OBJ)/bare.o $(BARE_PARTS:%=$(B)/tests/gpusim/%.o)
+	@mkdir -p $(@D)
+	$(CC) -static $(LDFLAGS) -o $@ $^ -lpthread
+
+$(PROGRAMS_DIR)/walk: $(PROGRAMS_OBJ)/walk.o
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -ldl
+
+ALL += $(PROGRAMS_DIR)/static $(PROGRAMS_DIR)/bare $(PROGRAMS_DIR)/walk $(PROGRAMS:%=$(PROGRAMS_DIR)/%) $(PROGRAMS:%=$(PROGRAMS_DIR)/%-linked)

@@ -100,6 +100,25 @@ static void test_that_the_group_of_a_step_is_found_in_both_hierarchies(void)
     CHECK(path[0] == '\0'); /* too long is none, not half of one */
 }
 
+static void test_that_a_group_is_found_in_any_hierarchy_and_is_the_whole_one(void)
+{
+    static const char text[] = "6:freezer:/slurm/uid_7/job_5\n5:devices:/slurm/uid_7/job_5/step_0\n"
+                               "0::/\n";
+    static const struct {
+        const char *path;
+        bool in;
+    } cases[] = {
+        {"/slurm/uid_7/job_5", true},   {"/slurm/uid_7/job_5/step_0", true},
+        {"/slurm/uid_7", true},         {"/slurm/uid_7/job_", false},
+        {"/slurm/uid_7/job_55", false}, {"/slurm/uid_7/job_5/step_00", false},
+        {"/slurm/uid_8/job_5", false},  {"/job_5", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_MSG(proc_parse_in_cgroup(text, cases[i].path, strlen(cases[i].path)) == cases[i].in,
+                  "%s", cases[i].path);
+    CHECK(!proc_parse_in_cgroup("", "/slurm", 6) && !proc_parse_in_cgroup("x\n", "/slurm", 6));
+}
+
 static void test_that_slurmstepds_title_names_job_and_step(void)
 {
     static const struct {
@@ -141,6 +160,7 @@ int main(void)
     test_that_a_peer_is_known_by_its_pidfd();
     test_that_a_folder_is_known_by_what_it_is();
     test_that_the_group_of_a_step_is_found_in_both_hierarchies();
+    test_that_a_group_is_found_in_any_hierarchy_and_is_the_whole_one();
     test_that_slurmstepds_title_names_job_and_step();
     test_that_every_process_is_visited();
     return claim_result();
