@@ -45,7 +45,9 @@ CONTENTS = {
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    subprocess.run([ROOT / "packaging" / "apt.sh", "rpm", "rpm2cpio", "rpmlint", "cpio"], check=True)
+    subprocess.run(
+        [ROOT / "packaging" / "apt.sh", "rpm", "rpm2cpio", "rpmlint", "cpio"], check=True
+    )
     folder = tmp_path_factory.mktemp("rpm")
     make("rpm", f"RPM_DIR={folder}")
     return {path.name.split("-")[2]: path for path in folder.glob("*.rpm")}

@@ -67,6 +67,7 @@ def test_that_a_service_is_watched_and_started_again(name: str, installed: Path)
     unit = settings(installed, name)
     assert unit["Type"] == "notify"
     assert unit["Restart"] == "always"
+    assert unit["StartLimitIntervalSec"] == "0"
     assert int(unit["WatchdogSec"]) > 0
     assert unit["EnvironmentFile"] == f"-/etc/default/{name}"
     assert (installed / f"etc/default/{name}").exists()
