@@ -73,7 +73,9 @@ struct vgpu_process {
     _Atomic uint64_t launches;
     _Atomic uint64_t
         provisional; /* part of charged that is more than needed and about to be given back */
-    _Atomic uint64_t reserved[2];
+    _Atomic uint64_t until; /* when what it has submitted should be done, CLOCK_MONOTONIC ns; 0: not
+                               known */
+    _Atomic uint64_t reserved[1];
 };
 
 struct vgpu_account {

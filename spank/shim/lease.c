@@ -49,7 +49,7 @@ struct lease {
     const struct vgpu_lease *page;
     uint64_t vgpu_id;
     uint32_t process;
-    _Atomic uint64_t *launches;
+    struct vgpu_process *own; /* in the account */
     struct lease_driver driver;
     struct lease_link link;
 
@@ -497,6 +497,16 @@ static int64_t queued_ahead(struct lease *l, int64_t limit)
            (running < expected ? running : expected);
 }
 
+/* Say when what is queued should be done, so that vgpud can have the next vGPU ready. While the
+ * gate is FREE launches are not counted one by one, and nothing is foretold. */
+static void foretell(struct lease *l, uint32_t word)
+{
+    int64_t limit = queue_limit(l, word);
+    int64_t ahead = mode_of(word) == VGPU_GATE_TIGHT ? queued_ahead(l, limit) : INT64_MAX;
+    uint64_t until = ahead == INT64_MAX ? 0 : (uint64_t)(now_ns() + ahead);
+    atomic_store_explicit(&l->own->until, until, memory_order_relaxed);
+}
+
 /* Wait until the queue is short enough. False: meanwhile the gate has changed. */
 static bool bound_queue(struct lease *l, uint32_t word, int64_t limit)
 {
@@ -541,7 +551,7 @@ static uint32_t count_free(struct lease *l)
     l->issued = 0;
     if (made <= 0)
         return 0;
-    atomic_fetch_add_explicit(l->launches, (uint64_t)made, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->own->launches, (uint64_t)made, memory_order_relaxed);
     return (uint32_t)made;
 }
 
@@ -577,9 +587,10 @@ void lease_leave(struct lease *l, CUstream stream)
     /* A per-thread stream can be asked by its own thread only, so its work is marked at once. */
     if (is_free || l->unmarked >= l->batch || stream == CU_STREAM_PER_THREAD)
         mark(l, stream);
+    foretell(l, l->opened);
     l->issued = is_free ? l->batch : 0;
     atomic_store_explicit(&l->gate.budget, (int32_t)l->issued, memory_order_relaxed);
-    atomic_fetch_add_explicit(l->launches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->own->launches, 1, memory_order_relaxed);
     atomic_fetch_sub(&l->in_flight, 1);
     pthread_mutex_unlock(&l->lock);
     restore(l, mode);
@@ -590,7 +601,7 @@ void lease_leave(struct lease *l, CUstream stream)
  */
 
 struct lease *lease_create(const struct vgpu_lease *page, uint64_t vgpu_id, uint32_t process,
-                           _Atomic uint64_t *launches, const struct lease_driver *driver,
+                           struct vgpu_process *own, const struct lease_driver *driver,
                            const struct lease_link *link)
 {
     struct lease *l = calloc(1, sizeof *l);
@@ -599,7 +610,7 @@ struct lease *lease_create(const struct vgpu_lease *page, uint64_t vgpu_id, uint
     l->page = page;
     l->vgpu_id = vgpu_id;
     l->process = process;
-    l->launches = launches;
+    l->own = own;
     l->driver = *driver;
     l->link = *link;
     l->gate.word = &page->gate;

@@ -45,9 +45,10 @@ struct lease_gate {
     _Atomic int32_t budget; /* launches until it is time to look */
 };
 
-/* Returns NULL without memory. `process`: this process' index; `launches`: a counter to add to. */
+/* Returns NULL without memory. `process`: this process' index; `own`: its entry in the account,
+ * for its launches and its forecast. */
 struct lease *lease_create(const struct vgpu_lease *page, uint64_t vgpu_id, uint32_t process,
-                           _Atomic uint64_t *launches, const struct lease_driver *driver,
+                           struct vgpu_process *own, const struct lease_driver *driver,
                            const struct lease_link *link);
 
 /* In a child after fork: forget threads and what the parent had queued, then free. */

@@ -94,7 +94,7 @@ static bool make_lease(struct vgpu *vgpu)
     if (vgpu->lease == NULL)
         vgpu->lease =
             lease_create(page, vgpu->desc.id, (uint32_t)(self - vgpu->charge.account->processes),
-                         &self->launches, &driver, &link);
+                         self, &driver, &link);
     return vgpu->lease != NULL;
 }
 

@@ -6,9 +6,14 @@
 /* A member that was quiet for less than this is treated as if the machine had not scheduled it:
  * what it is owed is kept. */
 #define LAG_KEPT_NS 100000000
-/* The next member is let in this much before the old one's work is expected to end, so that the
- * card does not stand still. */
-#define LEAD_NS 100000
+/* The next member is let in a little before the old one's work is expected to end, as long as
+ * members take to begin, so that the card does not stand still. Bounded, since the device's own
+ * round robin serves both in between; and only where that end is known about as well. */
+#define LEAD_NS      150000
+#define LEAD_MIN_NS  50000
+#define LEAD_MAX_NS  300000
+#define MARGIN_NS    50000
+#define ERROR_MAX_NS 100000
 /* But only where draining is short: a long kernel of the old one would be cut up by the device's
  * own round robin. */
 #define EARLY_MAX_NS 2000000
@@ -266,18 +271,21 @@ static void dispatch(struct arbiter *a, int64_t now)
  * before. */
 static void close_gate(struct arbiter *a, int64_t now)
 {
-    struct arbiter_member *m = &a->members[a->holder];
-    set_state(a, a->holder, ARBITER_DRAINING, now);
+    int member = a->holder;
+    struct arbiter_member *m = &a->members[member];
+    set_state(a, member, ARBITER_DRAINING, now);
     m->wants = false;
-    a->gate(a->context, a->holder, ARBITER_CLOSED);
+    a->gate(a->context, member, ARBITER_CLOSED);
     a->holder = ARBITER_NONE;
     a->free = false;
     a->closed_since = now;
     a->close_at = ARBITER_NEVER;
-    bool known =
-        m->drain_ns > LEAD_NS && m->drain_ns < EARLY_MAX_NS && m->drain_spread_ns < LEAD_NS;
-    a->forecast = now + (int64_t)m->drain_ns;
-    a->open_at = known ? a->forecast - LEAD_NS : ARBITER_NEVER;
+    a->told = a->foretold ? a->foretold(a->context, member) : 0;
+    bool learned =
+        m->drain_ns > a->lead_ns && m->drain_ns < EARLY_MAX_NS && m->drain_spread_ns < ERROR_MAX_NS;
+    bool told = a->told > now && m->told_error_ns < ERROR_MAX_NS;
+    a->forecast = told ? a->told : now + (int64_t)m->drain_ns;
+    a->open_at = told || learned ? a->forecast - (int64_t)a->lead_ns : ARBITER_NEVER;
 }
 
 /* The next member's gate opens while the owner's last work still runs. */
@@ -287,7 +295,7 @@ static void open_early(struct arbiter *a, int64_t now)
     charge(a, now);
     int member = burster(a);
     if (member == ARBITER_NONE) {
-        struct candidate c = pick(a, LEAD_NS);
+        struct candidate c = pick(a, a->lead_ns);
         member = c.valid ? c.member : ARBITER_NONE;
     }
     if (member != ARBITER_NONE && member != a->owner)
@@ -312,12 +320,26 @@ static void refund(struct arbiter *a, int64_t begin)
     a->slice_start = begin;
 }
 
+/* The owner was let in early and began at `begin`: that should have been just before the end of the
+ * old work. Timers, wake-ups and the way to the device are all in it. */
+static void learn_lead(struct arbiter *a, int64_t begin)
+{
+    if (a->handed_over > 0 && begin > 0) {
+        double late = (double)(begin - a->handed_over) + MARGIN_NS;
+        a->lead_ns += fmax(-LEAD_MAX_NS, fmin(late, LEAD_MAX_NS)) / 8;
+        a->lead_ns = fmax(LEAD_MIN_NS, fmin(a->lead_ns, LEAD_MAX_NS));
+    }
+    a->handed_over = 0;
+}
+
 void arbiter_init(struct arbiter *a, double sms, void (*gate)(void *, int, enum arbiter_gate),
-                  void *context)
+                  int64_t (*foretold)(void *, int), void *context)
 {
     memset(a, 0, sizeof *a);
     a->sms = sms;
     a->gate = gate;
+    a->foretold = foretold;
+    a->lead_ns = LEAD_NS;
     a->context = context;
     a->owner = a->holder = ARBITER_NONE;
     a->close_at = a->open_at = ARBITER_NEVER;
@@ -386,11 +408,26 @@ void arbiter_idle(struct arbiter *a, int member, int64_t begin, int64_t since, i
     }
     charge(a, clamp(since, a->charged_to, now));
     refund(a, clamp(begin, a->slice_start, a->charged_to));
+    learn_lead(a, begin);
     a->charged_to = now; /* the pause is nobody's */
     set_state(a, member, ARBITER_QUIET, now);
     a->gate(a->context, member, ARBITER_CLOSED);
     a->owner = a->holder = ARBITER_NONE;
     dispatch(a, now);
+}
+
+/* The next one was let in early, and now the card is its own. */
+static void take_over(struct arbiter *a, int64_t end)
+{
+    own(a, a->holder, end);
+    a->handed_over = end;
+}
+
+/* Quick to lose trust, slow to win it: who says too early an end gets a little of the next one's
+ * time. */
+static void learn_told(struct arbiter_member *m, double off)
+{
+    m->told_error_ns += (off - m->told_error_ns) / (off > m->told_error_ns ? 4 : 8);
 }
 
 static void learn_drain(struct arbiter_member *m, double took)
@@ -406,11 +443,14 @@ void arbiter_drained(struct arbiter *a, int member, int64_t begin, int64_t end, 
     if (!m->present || m->state != ARBITER_DRAINING)
         return;
     end = clamp(end, a->closed_since, now);
+    learn_lead(a, begin);
     learn_drain(m, (double)(end - a->closed_since));
+    if (a->told > a->closed_since)
+        learn_told(m, fabs((double)(end - a->told)));
     /* If the next one was let in on a forecast and the end came later, it was the next one's work
-     * that delayed it. */
+     * that delayed it. But who has said itself when it ends pays for what it ran longer. */
     bool early = a->holder != ARBITER_NONE;
-    if (early && end > a->forecast)
+    if (early && end > a->forecast && a->forecast != a->told)
         end = a->forecast;
     refund(a, clamp(begin, a->slice_start, end));
     charge(a, end);
@@ -420,7 +460,7 @@ void arbiter_drained(struct arbiter *a, int member, int64_t begin, int64_t end, 
     set_state(a, member, m->wants ? ARBITER_WAITING : ARBITER_QUIET, now);
     m->wants = false;
     if (early)
-        own(a, a->holder, end);
+        take_over(a, end);
     else
         dispatch(a, now);
 }

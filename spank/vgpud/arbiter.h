@@ -60,16 +60,21 @@ struct arbiter_member {
     int64_t quiet_since; /* since when it is QUIET */
     int64_t waiting_since;
     double drain_ns, drain_spread_ns; /* learned: from closing the gate to the end of its work */
+    double told_error_ns;             /* learned: how far its own forecasts are off */
     struct arbiter_numbers numbers;
 };
 
 struct arbiter {
     double sms; /* of the card */
     void (*gate)(void *context, int member, enum arbiter_gate gate);
+    /* When the member itself expects what it has submitted to be done; 0: not known. Believed as
+     * far as it has been right. NULL: nobody is asked. */
+    int64_t (*foretold)(void *context, int member);
     void *context;
 
     struct arbiter_member members[ARBITER_MEMBERS];
     double rest_weight, rest_lag;
+    double lead_ns; /* learned: how much before the end of the old work the next gate is opened */
 
     int owner;  /* whose work the card is taken to be running; NONE: nobody's, or the rest */
     int holder; /* whose gate is open; differs from owner between an early opening and the end of
@@ -79,13 +84,14 @@ struct arbiter {
     int64_t charged_to;  /* up to when time has been charged */
     int64_t slice_start; /* of the owner */
     int64_t close_at, open_at;
-    int64_t closed_since,
-        forecast; /* of the draining owner: since when, and when its work is expected to end */
+    /* Of the draining owner: since when, when its work is expected to end, and what it says. */
+    int64_t closed_since, forecast, told;
+    int64_t handed_over; /* when the owner, let in early, found the card free; 0: it was not */
 };
 
-/* gate() is called from within the functions below, with the context. */
+/* gate() and foretold() are called from within the functions below, with the context. */
 void arbiter_init(struct arbiter *a, double sms, void (*gate)(void *, int, enum arbiter_gate),
-                  void *context);
+                  int64_t (*foretold)(void *, int), void *context);
 
 void arbiter_join(struct arbiter *a, int member, struct arbiter_share share);
 void arbiter_change(struct arbiter *a, int member, struct arbiter_share share, int64_t now);

@@ -67,7 +67,9 @@ void gputime_add(struct vgpu *vgpu)
 {
     struct gputime_gpu *time = arbiter_of(vgpu);
     vgpu->time = time ? malloc(sizeof *vgpu->time) : NULL;
-    int member = vgpu->time ? leases_add(time->leases, lease_of(vgpu), share_of(vgpu)) : -1;
+    int member = vgpu->time ? leases_add(time->leases, lease_of(vgpu),
+                                         vgpu->pages.account->processes, share_of(vgpu))
+                            : -1;
     if (member >= 0) {
         vgpu->time->member = member;
         return;

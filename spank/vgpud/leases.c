@@ -10,9 +10,10 @@
 
 #define MS 1000000LL
 
-#define TIGHT_NS 1500000 /* queued ahead while others wait */
-#define LOOSE_NS 20000000
-#define GRACE_NS 150000
+#define TIGHT_NS        1500000 /* queued ahead while others wait */
+#define LOOSE_NS        20000000
+#define GRACE_NS        150000
+#define FORETOLD_MAX_NS (100 * MS)
 
 /* A process that does not report is looked at this often: is it stopped, dead? */
 #define LOOK_NS (20 * MS)
@@ -35,7 +36,8 @@ struct lease_process {
 };
 
 struct lease_member {
-    struct vgpu_lease *page; /* NULL: free */
+    struct vgpu_lease *page;            /* NULL: free */
+    const struct vgpu_process *account; /* by index of the process */
     struct arbiter_share share;
     uint32_t epoch;
     enum vgpu_gate gate;
@@ -135,6 +137,24 @@ static void on_gate(void *context, int member, enum arbiter_gate gate)
     publish(m);
 }
 
+/* When the last of those that owe a report expects to be done. The job writes this page: a far
+ * future is as good as not known. */
+static int64_t on_foretold(void *context, int member)
+{
+    struct leases *l = context;
+    const struct lease_member *m = l->members[member];
+    int64_t last = 0;
+    for (uint32_t i = 0; i < m->n_processes; i++) {
+        if (!m->processes[i].owes)
+            continue;
+        uint64_t until = atomic_load_explicit(&m->account[i].until, memory_order_relaxed);
+        if (until == 0 || until > (uint64_t)(l->now + FORETOLD_MAX_NS))
+            return 0;
+        last = (int64_t)until > last ? (int64_t)until : last;
+    }
+    return last;
+}
+
 static bool any(const struct lease_member *m, enum standing standing)
 {
     for (uint32_t i = 0; i < m->n_processes; i++)
@@ -206,7 +226,7 @@ struct leases *leases_create(double sms)
 {
     struct leases *l = calloc(1, sizeof *l);
     if (l)
-        arbiter_init(&l->arbiter, sms, on_gate, l);
+        arbiter_init(&l->arbiter, sms, on_gate, on_foretold, l);
     return l;
 }
 
@@ -235,7 +255,8 @@ static void publish_bounds(struct leases *l)
             atomic_store(&l->members[i]->page->longest_wait_ns, (uint64_t)wait);
 }
 
-int leases_add(struct leases *l, struct vgpu_lease *page, struct arbiter_share share)
+int leases_add(struct leases *l, struct vgpu_lease *page, const struct vgpu_process *account,
+               struct arbiter_share share)
 {
     int member = 0;
     while (member < ARBITER_MEMBERS && l->members[member])
@@ -244,6 +265,7 @@ int leases_add(struct leases *l, struct vgpu_lease *page, struct arbiter_share s
     if (!m)
         return -1;
     m->page = page;
+    m->account = account;
     m->share = share;
     m->epoch = (atomic_load(&page->gate) >> VGPU_EPOCH_SHIFT) + 1;
     m->turn = VGPU_TURN_ANY;

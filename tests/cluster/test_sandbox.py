@@ -119,10 +119,18 @@ def traces() -> Iterator[Traces]:
     traces.assert_none()
 
 
+# Whoever starts the tests in the background may have them ignore the signal.
+HEEDING = ("env", "--default-signal=INT")
+
+
 def started(command: list[str], traces: Traces) -> subprocess.Popen[str]:
     """Start a runner whose command prints a line when it is under way, and wait for that line."""
     process = subprocess.Popen(
-        command, env=traces.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*HEEDING, *command],
+        env=traces.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -153,7 +161,11 @@ def test_ctrl_c_takes_all_down_without_a_word(runner: Path, traces: Traces) -> N
     terminal, ours = pty.openpty()
     command = [str(runner), "run", "--", "sh", "-c", LITTER + "echo ready; exec sleep 1000"]
     process = subprocess.Popen(
-        ["setsid", "--ctty", *command], env=traces.env, stdin=ours, stdout=ours, stderr=ours
+        [*HEEDING, "setsid", "--ctty", *command],
+        env=traces.env,
+        stdin=ours,
+        stdout=ours,
+        stderr=ours,
     )
     os.close(ours)
     assert os.read(terminal, 100) == b"ready\r\n"

@@ -33,6 +33,8 @@ struct client {
     int sync_every; /* 0: never */
     int procs;
     int64_t work_ns, period_ns; /* not saturating: this much work in every period */
+    bool foretells;             /* when what it has submitted will be done */
+    int64_t early_ns;           /* it says so much too early */
 };
 
 struct process {
@@ -68,6 +70,15 @@ static void on_gate(void *context, int member, enum arbiter_gate gate)
     s->report_at[member] = ARBITER_NEVER;
     s->wanting[member] = false;
     s->idle_since[member] = ARBITER_NEVER;
+}
+
+static int64_t outstanding(const struct sim *s, int c);
+
+static int64_t on_foretold(void *context, int member)
+{
+    const struct sim *s = context;
+    const struct client *c = &s->client[member];
+    return c->foretells ? s->now + outstanding(s, member) - c->early_ns : 0;
 }
 
 static bool saturating(const struct sim *s, int c)
@@ -243,7 +254,7 @@ static void sim_init(struct sim *s, double sms, int n, const struct client *clie
     memset(s, 0, sizeof *s);
     s->n = n;
     s->run_client = -1;
-    arbiter_init(&s->arbiter, sms, on_gate, s);
+    arbiter_init(&s->arbiter, sms, on_gate, on_foretold, s);
     for (int c = 0; c < n; c++) {
         s->client[c] = clients_[c];
         s->report_at[c] = s->idle_since[c] = ARBITER_NEVER;
@@ -395,6 +406,42 @@ static void the_card_stays_busy_while_slices_change_hands(void)
     }
 }
 
+/* Two equal clients with kernels of 1 ms, whose ends the closing of a gate does not meet. */
+static struct errors foretelling(bool foretells, int64_t early_ns)
+{
+    static struct sim s;
+    struct client client[2];
+    for (int c = 0; c < 2; c++)
+        client[c] = (struct client){.guaranteed = 54,
+                                    .max = 108,
+                                    .kernel_ns = 700 * US,
+                                    .slice_ns = 5 * MS,
+                                    .procs = 1,
+                                    .foretells = foretells,
+                                    .early_ns = c == 0 ? early_ns : 0};
+    sim_init(&s, 108, 2, client);
+    return measure(&s);
+}
+
+static void who_says_when_its_work_ends_leaves_no_gap(void)
+{
+    struct errors silent = foretelling(false, 0), told = foretelling(true, 0);
+    printf("foretold ends: busy %.4f, without %.4f\n", told.throughput, silent.throughput);
+    CHECK_MSG(told.throughput >= 0.999, "%.4f", told.throughput);
+    CHECK_MSG(silent.throughput < told.throughput, "%.4f, silent %.4f", told.throughput,
+              silent.throughput);
+}
+
+static void who_lies_about_its_end_wins_nothing(void)
+{
+    static const int64_t early[] = {50 * US, 99 * US, 300 * US, MS, 10 * MS};
+    for (size_t i = 0; i < sizeof early / sizeof *early; i++) {
+        struct errors e = foretelling(true, early[i]);
+        CHECK_MSG(e.points_10s <= 0.5, "%lld us too early: %.3f points", (long long)(early[i] / US),
+                  e.points_10s);
+    }
+}
+
 static void a_maximum_holds_though_everything_else_is_idle(void)
 {
     static struct sim s;
@@ -525,7 +572,7 @@ static void no_order_of_events_leaves_a_waiter_without_a_turn(void)
     srand(20240607);
     for (int round = 0; round < FUZZ_ROUNDS; round++) {
         struct fuzz f = {{0}};
-        arbiter_init(&a, 108, fuzz_gate, &f);
+        arbiter_init(&a, 108, fuzz_gate, NULL, &f);
         int64_t now = 0;
         for (int i = 0; i < 2000; i++) {
             int m = rand() % 6;
@@ -574,6 +621,8 @@ int main(void)
 {
     every_case_of_the_matrix_is_within_the_promise();
     the_card_stays_busy_while_slices_change_hands();
+    who_says_when_its_work_ends_leaves_no_gap();
+    who_lies_about_its_end_wins_nothing();
     a_maximum_holds_though_everything_else_is_idle();
     one_alone_has_the_whole_card_and_is_never_closed();
     pauses_are_given_away();
