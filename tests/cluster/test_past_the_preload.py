@@ -152,7 +152,8 @@ def test_a_setuid_program_stays_under_the_shim(cluster: RunningCluster) -> None:
 def test_a_shell_that_overlaps_a_job_stays_under_the_shim(cluster: RunningCluster) -> None:
     job = cluster.submit("sleep 600", *ON_N1)
     until_bound(cluster, "n1", job)
-    shell = f"srun --jobid={job} --overlap --pty bash -c 'tty; env -i $(command -v cuprobe) devices alloc=5G'"
+    probe = "tty; env -i $(command -v cuprobe) devices alloc=5G"
+    shell = f"srun --jobid={job} --overlap --pty bash -c '{probe}'"
     done = cluster.run("script", "-qec", shell, "/dev/null", user="alice")
     assert "/dev/pts/" in done.stdout
     found, refused = lines(done.stdout)
