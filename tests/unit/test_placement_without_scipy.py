@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 
+from pysched import placement
 from pysched.placement import PlacementError, engine
 from pysched.placement.request import Request
 from pysched.topology import Gpu, Link, Topology
@@ -16,7 +17,9 @@ RANKS = 16
 
 @pytest.fixture
 def no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another test may have brought it in: as a module and as a name in its package.
     monkeypatch.delitem(sys.modules, "pysched.placement.heuristic", raising=False)
+    monkeypatch.delattr(placement, "heuristic", raising=False)
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
 
 
