@@ -79,17 +79,18 @@ static size_t job_part(const char *group)
 /* Version 1 may have slurmstepd itself in the group of its job only, and that in one hierarchy. */
 static bool by_cgroup(const struct daemon *daemon, pid_t pid, struct owner *owner)
 {
-    char theirs[MAX_CGROUP];
+    char theirs[MAX_CGROUP], groups[PROC_CGROUPS_MAX];
     proc_step_cgroup(pid, theirs, sizeof theirs);
     if (!*theirs)
         return false;
     *owner = (struct owner){OWNER_OTHER, 0, VGPU_NO_STEP};
     for (const struct step *step = daemon->steps; step; step = step->next) {
-        if (proc_in_cgroup(step->record->holder, theirs, strlen(theirs))) {
+        proc_cgroups(step->record->holder, groups);
+        if (proc_parse_in_cgroup(groups, theirs, strlen(theirs))) {
             *owner = owner_of_step(step);
             return true;
         }
-        if (proc_in_cgroup(step->record->holder, theirs, job_part(theirs)))
+        if (proc_parse_in_cgroup(groups, theirs, job_part(theirs)))
             *owner = (struct owner){OWNER_JOB, step->record->job, VGPU_NO_STEP};
     }
     return true;

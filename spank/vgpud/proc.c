@@ -130,30 +130,28 @@ void proc_parse_step_cgroup(char *text, char *path, size_t size)
     }
 }
 
+void proc_cgroups(pid_t pid, char text[PROC_CGROUPS_MAX])
+{
+    if (read_text(pid, "cgroup", text, PROC_CGROUPS_MAX) < 0)
+        *text = '\0';
+}
+
 void proc_step_cgroup(pid_t pid, char *path, size_t size)
 {
-    char text[4096];
-    *path = '\0';
-    if (read_text(pid, "cgroup", text, sizeof text) >= 0)
-        proc_parse_step_cgroup(text, path, size);
+    char text[PROC_CGROUPS_MAX];
+    proc_cgroups(pid, text);
+    proc_parse_step_cgroup(text, path, size);
 }
 
 bool proc_parse_in_cgroup(const char *text, const char *path, size_t length)
 {
-    for (const char *line = text; line; line = strchr(line, '\n')) {
+    for (const char *line = length > 0 ? text : NULL; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         const char *group = line + strcspn(line, "/\n");
         if (strncmp(group, path, length) == 0 && strchr("/\n", group[length]))
             return true;
     }
     return false;
-}
-
-bool proc_in_cgroup(pid_t pid, const char *path, size_t length)
-{
-    char text[4096];
-    return length > 0 && read_text(pid, "cgroup", text, sizeof text) >= 0 &&
-           proc_parse_in_cgroup(text, path, length);
 }
 
 static bool parse_step(const char *text, uint32_t *step)

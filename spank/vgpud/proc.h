@@ -44,11 +44,12 @@ void proc_step_cgroup(pid_t pid, char *path, size_t size);
 /* The same from the text of /proc/PID/cgroup, which is changed. */
 void proc_parse_step_cgroup(char *text, char *path, size_t size);
 
-/* Is the process, in any hierarchy, in the control group that the first `length` characters of path
- * name, or below it? */
-bool proc_in_cgroup(pid_t pid, const char *path, size_t length);
+/* The text of /proc/PID/cgroup: empty if it cannot be read. */
+#define PROC_CGROUPS_MAX 4096
+void proc_cgroups(pid_t pid, char text[PROC_CGROUPS_MAX]);
 
-/* The same from the text of /proc/PID/cgroup. */
+/* By that text, is the process, in any hierarchy, in the control group that the first `length`
+ * characters of path name, or below it? */
 bool proc_parse_in_cgroup(const char *text, const char *path, size_t length);
 
 /* "slurmstepd: [5.batch]" -> job and step. */
