@@ -25,18 +25,14 @@ static bool stderr_is_the_journal(void)
            fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
-bool journal_open(void)
+void journal_open(void)
 {
     const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = JOURNAL_SOCKET};
-    if (!stderr_is_the_journal())
-        return false;
-    journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (journal >= 0 && connect(journal, (const struct sockaddr *)&address, sizeof address) == 0)
-        return true;
-    if (journal >= 0)
-        close(journal);
-    journal = -1;
-    return false;
+    int fd = stderr_is_the_journal() ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        journal = fd;
+    else if (fd >= 0)
+        close(fd);
 }
 
 bool journal_send(int priority, const char *text, uint32_t job, const char *step_name)

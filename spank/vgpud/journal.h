@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Is stderr the journal, and can its socket be reached? To be called once. */
-bool journal_open(void);
+/* To be called once. Without it, or where stderr is not the journal or its socket cannot be
+ * reached, journal_send sends nothing. */
+void journal_open(void);
 
 /* Send one line. step_name "5.0", or NULL for a line about no job. False: it has to be said
  * elsewhere. */
