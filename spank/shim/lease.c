@@ -501,8 +501,8 @@ static int64_t queued_ahead(struct lease *l, int64_t limit)
  * gate is FREE launches are not counted one by one, and nothing is foretold. */
 static void foretell(struct lease *l, uint32_t word)
 {
-    int64_t limit = queue_limit(l, word);
-    int64_t ahead = mode_of(word) == VGPU_GATE_TIGHT ? queued_ahead(l, limit) : INT64_MAX;
+    bool tight = mode_of(word) == VGPU_GATE_TIGHT;
+    int64_t ahead = tight ? queued_ahead(l, queue_limit(l, word)) : INT64_MAX;
     uint64_t until = ahead == INT64_MAX ? 0 : (uint64_t)(now_ns() + ahead);
     atomic_store_explicit(&l->own->until, until, memory_order_relaxed);
 }

@@ -7,15 +7,17 @@
  * what it is owed is kept. */
 #define LAG_KEPT_NS 100000000
 /* The next member is let in a little before the old one's work is expected to end, as long as
- * members take to begin, so that the card does not stand still. Bounded, since the device's own
- * round robin serves both in between; and only where that end is known about as well. */
-#define LEAD_NS      150000
-#define LEAD_MIN_NS  50000
-#define LEAD_MAX_NS  300000
-#define MARGIN_NS    50000
+ * members take to begin, so that the card does not stand still: at first LEAD_NS. Bounded, since
+ * the device's own round robin serves both in between. */
+#define LEAD_NS     150000
+#define LEAD_MIN_NS 50000
+#define LEAD_MAX_NS 300000
+/* Its first work should come so much before that end. */
+#define MARGIN_NS 50000
+/* But only where that end is known as well as this. */
 #define ERROR_MAX_NS 100000
-/* But only where draining is short: a long kernel of the old one would be cut up by the device's
- * own round robin. */
+/* And, where it is not foretold but learned, only where draining is short: a long kernel of the old
+ * one would be cut up by the device's own round robin. */
 #define EARLY_MAX_NS 2000000
 /* A slice is never cut to less than this by the time that draining is expected to take. */
 #define RUN_MIN_NS 1000000
@@ -221,6 +223,7 @@ static void own(struct arbiter *a, int member, int64_t now)
 {
     a->owner = member;
     a->resting = false;
+    a->handed_over = 0;
     a->slice_start = now;
     a->charged_to = now;
     a->close_at = a->free ? ARBITER_NEVER : now + run_length(&a->members[member]);
@@ -324,12 +327,11 @@ static void refund(struct arbiter *a, int64_t begin)
  * old work. Timers, wake-ups and the way to the device are all in it. */
 static void learn_lead(struct arbiter *a, int64_t begin)
 {
-    if (a->handed_over > 0 && begin > 0) {
-        double late = (double)(begin - a->handed_over) + MARGIN_NS;
-        a->lead_ns += fmax(-LEAD_MAX_NS, fmin(late, LEAD_MAX_NS)) / 8;
-        a->lead_ns = fmax(LEAD_MIN_NS, fmin(a->lead_ns, LEAD_MAX_NS));
-    }
-    a->handed_over = 0;
+    if (a->handed_over <= 0 || begin <= 0)
+        return;
+    double late = (double)(begin - a->handed_over) + MARGIN_NS;
+    a->lead_ns += fmax(-LEAD_MAX_NS, fmin(late, LEAD_MAX_NS)) / 8;
+    a->lead_ns = fmax(LEAD_MIN_NS, fmin(a->lead_ns, LEAD_MAX_NS));
 }
 
 void arbiter_init(struct arbiter *a, double sms, void (*gate)(void *, int, enum arbiter_gate),

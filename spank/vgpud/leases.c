@@ -10,9 +10,10 @@
 
 #define MS 1000000LL
 
-#define TIGHT_NS        1500000 /* queued ahead while others wait */
-#define LOOSE_NS        20000000
-#define GRACE_NS        150000
+#define TIGHT_NS 1500000 /* queued ahead while others wait */
+#define LOOSE_NS 20000000
+#define GRACE_NS 150000
+/* Work that is to end later than this is not foretold. */
 #define FORETOLD_MAX_NS (100 * MS)
 
 /* A process that does not report is looked at this often: is it stopped, dead? */

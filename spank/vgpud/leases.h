@@ -20,10 +20,10 @@ struct leases;
 struct leases *leases_create(double sms);
 void leases_free(struct leases *leases);
 
-/* A vGPU of this GPU: `page` lies in its control page, `processes` in its account; both stay valid
- * until leases_remove. Returns its number, or -1 when the GPU has ARBITER_MEMBERS already. Its gate
- * is closed at first; the epoch goes on from what the page holds. */
-int leases_add(struct leases *leases, struct vgpu_lease *page, const struct vgpu_process *processes,
+/* A vGPU of this GPU: `page` lies in its control page, `account` are its processes' entries; both
+ * stay valid until leases_remove. Returns its number, or -1 when the GPU has ARBITER_MEMBERS
+ * already. Its gate is closed at first; the epoch goes on from what the page holds. */
+int leases_add(struct leases *leases, struct vgpu_lease *page, const struct vgpu_process *account,
                struct arbiter_share share);
 void leases_change(struct leases *leases, int member, struct arbiter_share share, int64_t now);
 void leases_remove(struct leases *leases, int member, int64_t now);
