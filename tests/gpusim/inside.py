@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from tests.gpusim import prelude
 from tests.sandbox import gpus
 from tests.sandbox.paths import PYTHON_INSIDE, REPOSITORY, SOURCE
 
@@ -20,32 +21,11 @@ GPUSIM = REPOSITORY / "tests" / "gpusim" / "gpusim"
 STAT = SOURCE / "build" / "gpusim" / "gpusim-stat"
 PROGRAMS = SOURCE / "build" / "gpusim" / "programs"
 
-_PRELUDE = """
+_PRELUDE = f"""
 import ctypes, json, os, signal, subprocess, sys, time
 from pathlib import Path
-import pynvml as n
-
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-STAT = {stat!r}
-
-def error(function, *arguments):
-    "The NVML error that the call raises; 0 if it raises none."
-    try:
-        function(*arguments)
-    except n.NVMLError as raised:
-        return raised.value
-    return 0
-
-def gpus():
-    "Initialise NVML; a handle for each GPU."
-    n.nvmlInit()
-    return [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
-
-def faults(text):
-    "Change the faults at once, so that no reader sees half of them."
-    Path("/run/gpusim/faults.new").write_text(text)
-    os.rename("/run/gpusim/faults.new", "/run/gpusim/faults")
-
+STAT = {str(STAT)!r}
+{prelude.COMMON}
 def stat(*options):
     "What the simulator itself says."
     return json.loads(subprocess.check_output([STAT, "--json", *options]))
@@ -76,7 +56,7 @@ for line in sys.stdin:
 
 
 def _program(code: str, faults: str) -> str:
-    lines = [_PRELUDE.format(stat=str(STAT))]
+    lines = [_PRELUDE]
     if faults:
         lines.append(f"faults({faults!r})")
     return "\n".join([*lines, dedent(code), "print(json.dumps(answer))"])

@@ -18,6 +18,7 @@ from textwrap import dedent
 from types import TracebackType
 from typing import Any, Self
 
+from tests.gpusim import prelude
 from tests.sandbox import gpus
 from tests.sandbox.paths import PYTHON_INSIDE, REPOSITORY, SOURCE
 
@@ -32,10 +33,8 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _PRELUDE = f"""
 import ctypes, json, os, random, signal, subprocess, sys, textwrap, threading, time
 from pathlib import Path
-import pynvml as n
 from cuda.bindings import driver as d
-
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+{prelude.COMMON}
 PROGRAMS, SHIM_PROGRAMS, SHIM = {str(PROGRAMS)!r}, {str(SHIM_PROGRAMS)!r}, {SHIM!r}
 OOM = 2
 
@@ -92,11 +91,6 @@ def vmm(size, device=0, kind=None):
 
 def raw():
     return ctypes.CDLL("libcuda.so.1")
-
-def faults(text):
-    "Change the faults at once, so that no reader sees half of them."
-    Path("/run/gpusim/faults.new").write_text(text)
-    os.rename("/run/gpusim/faults.new", "/run/gpusim/faults")
 
 def stat(*options):
     "What the simulator itself says."

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.gpusim.step import GIB, Step
-
-
-@pytest.fixture(scope="module")
-def step() -> Iterator[Step]:
-    with Step(("1GiB",)) as step:
-        yield step
-
-
-@pytest.fixture(scope="module")
-def native() -> Iterator[Step]:
-    with Step(()) as native:
-        yield native
-
 
 # --- programs without CUDA -----------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from textwrap import dedent
 
 import pytest
@@ -10,18 +9,7 @@ import pytest
 from tests.gpusim.step import GIB, MIB, Step
 
 CONTEXT = 256 * MIB
-
-
-@pytest.fixture(scope="module")
-def step() -> Iterator[Step]:
-    with Step(("1GiB", "2GiB")) as step:
-        yield step
-
-
-@pytest.fixture(scope="module")
-def native() -> Iterator[Step]:
-    with Step(()) as native:
-        yield native
+VGPUS = ("1GiB", "2GiB")
 
 
 def test_each_device_has_its_own_quota(step: Step) -> None:

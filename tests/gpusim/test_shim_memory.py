@@ -22,17 +22,10 @@ KINDS = (
 
 
 @pytest.fixture(scope="module")
-def step() -> Iterator[Step]:
-    with Step(("1GiB",)) as step:
-        yield step
-        # Over all that the tests of this module did: not for an instant more than the quota.
-        assert step.run("answer = stat()['gpus'][0]['peak']") <= QUOTA
-
-
-@pytest.fixture(scope="module")
-def native() -> Iterator[Step]:
-    with Step(()) as native:
-        yield native
+def step(step: Step) -> Iterator[Step]:
+    yield step
+    # Over all that the tests of this module did: not for an instant more than the quota.
+    assert step.run("answer = stat()['gpus'][0]['peak']") <= QUOTA
 
 
 # --- what a program sees --------------------------------------------------------------------------

@@ -3,102 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from tests.gpusim.step import GIB, MIB, Step
 
 CONTEXT = 256 * MIB
-
-
-@pytest.fixture(scope="module")
-def step() -> Iterator[Step]:
-    with Step(("1GiB", "2GiB")) as step:
-        yield step
-
-
-@pytest.fixture(scope="module")
-def native() -> Iterator[Step]:
-    with Step(()) as native:
-        yield native
-
-
-HELP = """
-def error(function, *arguments):
-    try:
-        function(*arguments)
-    except n.NVMLError as raised:
-        return raised.value
-    return 0
-
-def handles():
-    n.nvmlInit()
-    return [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
-
-lib = ctypes.CDLL("libnvidia-ml.so.1")
-"""
+VGPUS = ("1GiB", "2GiB")
+LIBRARY = 'lib = ctypes.CDLL("libnvidia-ml.so.1")'
 
 
 def test_the_gpus_are_the_steps_in_the_steps_order(step: Step) -> None:
-    code = (
-        HELP
-        + """
-gpus = handles()
-uuids = [n.nvmlDeviceGetUUID(gpu) for gpu in gpus]
+    code = """
+found = gpus()
+uuids = [n.nvmlDeviceGetUUID(gpu) for gpu in found]
 answer = [
-    len(gpus), uuids == os.environ["CUDA_VISIBLE_DEVICES"].split(","),
-    [n.nvmlDeviceGetIndex(gpu) for gpu in gpus],
+    len(found), uuids == os.environ["CUDA_VISIBLE_DEVICES"].split(","),
+    [n.nvmlDeviceGetIndex(gpu) for gpu in found],
     error(n.nvmlDeviceGetHandleByIndex, 2), error(n.nvmlDeviceGetHandleByIndex, 99),
     [n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByUUID(uuid)) == uuid for uuid in uuids],
 ]
 """
-    )
     assert step.run(code) == [2, True, [0, 1], 2, 2, [True, True]]
 
 
 def test_gpus_of_others_are_not_found_by_any_name(step: Step, native: Step) -> None:
     names = """
-gpus = handles()
+found = gpus()
 answer = [[n.nvmlDeviceGetUUID(gpu), n.nvmlDeviceGetPciInfo(gpu).busId, n.nvmlDeviceGetSerial(gpu)]
-          for gpu in gpus]
+          for gpu in found]
 """
-    all_of_them = native.run(HELP + names)
+    all_of_them = native.run(names)
     assert len(all_of_them) == 4
-    code = (
-        HELP
-        + f"""
+    code = f"""
 n.nvmlInit()
 answer = [[error(n.nvmlDeviceGetHandleByUUID, uuid), error(n.nvmlDeviceGetHandleByPciBusId, pci),
            error(n.nvmlDeviceGetHandleBySerial, serial)] for uuid, pci, serial in {all_of_them!r}]
 """
-    )
     assert step.run(code) == [[0, 0, 0], [0, 0, 0], [6, 6, 6], [6, 6, 6]]
 
 
 def test_a_whole_gpu_beside_the_vgpus_comes_after_them_untouched(step: Step) -> None:
     """GPU 3, whose device file is not covered in this process, as if Slurm had given it."""
-    code = (
-        HELP
-        + """
+    code = """
 subprocess.run(["unshare", "--mount", "bash", "-c", 'umount /dev/nvidia3 && exec "$@"', "-",
-    sys.executable, "-c", PRELUDE + HELP + '''
-gpus = handles()
-say([len(gpus), n.nvmlDeviceGetMinorNumber(gpus[2]), n.nvmlDeviceGetIndex(gpus[2]),
-     n.nvmlDeviceGetMemoryInfo(gpus[2]).total, error(n.nvmlDeviceGetHandleByIndex, 3)])
+    sys.executable, "-c", PRELUDE + '''
+found = gpus()
+say([len(found), n.nvmlDeviceGetMinorNumber(found[2]), n.nvmlDeviceGetIndex(found[2]),
+     n.nvmlDeviceGetMemoryInfo(found[2]).total, error(n.nvmlDeviceGetHandleByIndex, 3)])
 '''])
 answer = None
 """
-    )
-    outcome = step.outcome(f"HELP = {HELP!r}\n" + code)
+    outcome = step.outcome(code)
     assert outcome == (0, json.dumps([3, 3, 2, 40 * GIB, 2]) + "\n", "")
 
 
 def test_memory_is_the_quota_and_the_charges_in_both_versions(step: Step) -> None:
-    code = (
-        HELP
-        + """
-one, two = handles()
+    code = """
+one, two = gpus()
 start(0)
 ok(d.cuMemAlloc(100 * MIB))
 v1, v2 = n.nvmlDeviceGetMemoryInfo(one), n.nvmlDeviceGetMemoryInfo(one, version=n.nvmlMemory_v2)
@@ -106,7 +66,6 @@ other = n.nvmlDeviceGetMemoryInfo(two)
 answer = [[v1.total, v1.used, v1.free], [v2.total, v2.used, v2.free, v2.reserved],
           [other.total, other.used]]
 """
-    )
     used = 100 * MIB + CONTEXT
     assert step.run(code) == [
         [GIB, used, GIB - used], [GIB, used, GIB - used, 0], [2 * GIB, 0]
@@ -114,9 +73,7 @@ answer = [[v1.total, v1.used, v1.free], [v2.total, v2.used, v2.free, v2.reserved
 
 
 def test_another_process_reads_what_is_used(step: Step) -> None:
-    code = (
-        HELP
-        + """
+    code = """
 start(0)
 ok(d.cuMemAlloc(512 * MIB))
 answer = child('''
@@ -125,18 +82,17 @@ memory = n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0))
 say([memory.used, memory.free])
 ''').hear()
 """
-    )
     used = 512 * MIB + CONTEXT
     assert step.run(code) == [used, GIB - used]
 
 
 def test_wrong_arguments_answer_as_natively(step: Step, native: Step) -> None:
     code = (
-        HELP
+        LIBRARY
         + """
 before = [lib.nvmlDeviceGetCount_v2(ctypes.byref(ctypes.c_uint())),
           lib.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(ctypes.c_void_p()))]
-gpu = handles()[0]
+gpu = gpus()[0]
 old = (ctypes.c_uint * 10)(0x01000028)
 answer = [before, lib.nvmlDeviceGetMemoryInfo_v2(gpu, old), lib.nvmlDeviceGetMemoryInfo(gpu, None),
           lib.nvmlDeviceGetCount_v2(None), lib.nvmlDeviceGetHandleByIndex_v2(0, None),
@@ -150,7 +106,7 @@ answer = [before, lib.nvmlDeviceGetMemoryInfo_v2(gpu, old), lib.nvmlDeviceGetMem
 
 def test_initialisation_counts_as_natively(step: Step, native: Step) -> None:
     code = (
-        HELP
+        LIBRARY
         + """
 answer = [error(n.nvmlDeviceGetCount)]
 n.nvmlInit(); n.nvmlInit(); lib.nvmlInitWithFlags(0)
@@ -176,7 +132,7 @@ VERSIONS = (("", 16), ("_v2", 24), ("_v3", 24))
 def test_process_lists_of_every_version_show_the_vgpus_processes_only(step: Step) -> None:
     """A process of somebody else on the card is on the native list and not on ours."""
     code = (
-        HELP
+        LIBRARY
         + LISTS
         + """
 start(0)
@@ -186,7 +142,7 @@ stranger = subprocess.Popen(["nsenter", "--target=1", "--mount", "--", f"{PROGRA
 stranger.stdout.readline()
 friend = child("start(0); say(os.getpid()); hear()")
 friend.hear()
-gpu = handles()[0]
+gpu = gpus()[0]
 both = sorted([os.getpid(), friend.pid])
 name = "nvmlDeviceGetComputeRunningProcesses"
 answer = [
@@ -209,22 +165,17 @@ friend.kill()
 
 
 def test_everything_else_passes_through(step: Step, native: Step) -> None:
-    code = (
-        HELP
-        + """
-gpu = handles()[0]
+    code = """
+gpu = gpus()[0]
 answer = [n.nvmlSystemGetDriverVersion(), n.nvmlDeviceGetName(gpu), n.nvmlDeviceGetUUID(gpu),
           n.nvmlDeviceGetMinorNumber(gpu), n.nvmlDeviceGetNumGpuCores(gpu),
           n.nvmlDeviceGetPowerManagementLimit(gpu), n.nvmlDeviceGetCudaComputeCapability(gpu)]
 """
-    )
     assert step.run(code) == native.run(code)
 
 
 def test_stale_files_of_anybody_do_not_matter(step: Step) -> None:
-    code = (
-        HELP
-        + """
+    code = """
 for folder in ("/tmp", "/dev/shm", "/var/tmp"):
     for name in ("vgpu", "vgpu.cache", "libvgpu", "cudevshr.cache"):
         try:
@@ -235,5 +186,4 @@ n.nvmlInit()
 start()
 answer = [info()[1], code(d.cuMemAlloc(2 * GIB))]
 """
-    )
     assert step.run(code) == [GIB, 2]

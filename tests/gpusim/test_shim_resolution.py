@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,18 +10,6 @@ from tests.gpusim.step import GIB, Step
 from tests.sandbox.paths import REPOSITORY
 
 CARD = 40 * GIB
-
-
-@pytest.fixture(scope="module")
-def step() -> Iterator[Step]:
-    with Step(("1GiB",)) as step:
-        yield step
-
-
-@pytest.fixture(scope="module")
-def native() -> Iterator[Step]:
-    with Step(()) as native:
-        yield native
 
 
 RUN = """
